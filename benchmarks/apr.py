@@ -23,17 +23,17 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import get_scheduler
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.adaptive.countdown.data_folder import generate_data
-from pipeline_lib.adaptive.sft import make_blank, make_phase, plan_of
-from pipeline_lib.adaptive.trace_rows import EncodedTraces, encode_traces
-from pipeline_lib.params.adaptive import AdaptiveDataParams, AdaptiveParams, AdaptiveSftParams
-from pipeline_lib.training.bfloat16_products import bfloat16_products
-from pipeline_lib.training.offline.bucketed_sft import pad, summed_loss
-from pipeline_lib.training.offline.labelled_scores import IGNORED
-from pipeline_lib.training.offline.matrix_optimizer import make_optimizer
-from pipeline_lib.training.offline.token_steps import TokenRow, cut_passes
-from pipeline_lib.training.phases import TrainContext, run_phase
-from pipeline_lib.training.weights.policies import load_policy
+from pipeline_lib.params.apr import AdaptiveDataParams, AdaptiveParams, AdaptiveSftParams
+from pipeline_lib.systems.apr.countdown.data_folder import generate_data
+from pipeline_lib.systems.apr.sft import make_blank, make_phase, plan_of
+from pipeline_lib.systems.apr.trace_rows import EncodedTraces, encode_traces
+from pipeline_lib.train.bfloat16_products import bfloat16_products
+from pipeline_lib.train.offline.bucketed_sft import pad, summed_loss
+from pipeline_lib.train.offline.labelled_scores import IGNORED
+from pipeline_lib.train.offline.matrix_optimizer import make_optimizer
+from pipeline_lib.train.offline.token_steps import TokenRow, cut_passes
+from pipeline_lib.train.phases import TrainContext, run_phase
+from pipeline_lib.train.weights.policies import load_policy
 
 SEED = 7
 WARM_UP_STEPS = 2

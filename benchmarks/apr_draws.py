@@ -20,23 +20,23 @@ from dataclasses import asdict, dataclass
 import torch
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.adaptive.countdown.data_folder import (
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.embedded.continuous_batch import SequenceRequest
+from pipeline_lib.engines.embedded.embedded_engine import shared_engine
+from pipeline_lib.store.shards import split
+from pipeline_lib.systems.apr.countdown.data_folder import (
     ProblemLine,
     check_data,
     problem_file,
     read_problems,
 )
-from pipeline_lib.adaptive.evaluation.conditions import choose_condition
-from pipeline_lib.adaptive.evaluation.open_draws import ThreadModel
-from pipeline_lib.adaptive.evaluation.problem_source import root_prompt
-from pipeline_lib.adaptive.evaluation.rollout_rows import evaluated_row
-from pipeline_lib.adaptive.model_record import read_record
-from pipeline_lib.adaptive.rollout import DrawnSequence, Rollout, Root
-from pipeline_lib.adaptive.scheduler import run_rollouts
-from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.decoding.continuous_batch import SequenceRequest
-from pipeline_lib.serving.decoding.embedded_engine import shared_engine
-from pipeline_lib.storage.shards import split
+from pipeline_lib.systems.apr.evaluation.conditions import choose_condition
+from pipeline_lib.systems.apr.evaluation.open_draws import ThreadModel
+from pipeline_lib.systems.apr.evaluation.problem_source import root_prompt
+from pipeline_lib.systems.apr.evaluation.rollout_rows import evaluated_row
+from pipeline_lib.systems.apr.model_record import read_record
+from pipeline_lib.systems.apr.rollout import DrawnSequence, Rollout, Root
+from pipeline_lib.systems.apr.scheduler import run_rollouts
 
 SEED = 7
 _BATCH = 64

@@ -20,19 +20,19 @@ from typing import Any
 import torch
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.adaptive.countdown.data_folder import (
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine, shared_engine
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.store.files import read_json_lines
+from pipeline_lib.systems.apr.countdown.data_folder import (
     ProblemLine,
     check_data,
     problem_file,
     read_problems,
 )
-from pipeline_lib.adaptive.evaluation.evaluate import ROLLOUTS_NAME, evaluate_models
-from pipeline_lib.adaptive.evaluation.plans import EvaluationSetting
-from pipeline_lib.adaptive.evaluation.problem_source import ProblemSource
-from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine, shared_engine
-from pipeline_lib.storage.files import read_json_lines
+from pipeline_lib.systems.apr.evaluation.evaluate import ROLLOUTS_NAME, evaluate_models
+from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
+from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
 
 SEED = 7
 NEAR_TIE = 1e-3

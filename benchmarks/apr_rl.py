@@ -19,15 +19,15 @@ from functools import partial
 from typing import Any
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.adaptive.countdown.data_folder import problem_file, read_problems
-from pipeline_lib.adaptive.model_record import read_record
-from pipeline_lib.adaptive.rl.draws import InProcessRollouts
-from pipeline_lib.adaptive.rl.source import ThreadRollouts
-from pipeline_lib.adaptive.rl.train import make_phase, prompt_rows
-from pipeline_lib.params.adaptive import AdaptiveRlParams
-from pipeline_lib.training.offline.token_steps import cut_passes, padded_length
-from pipeline_lib.training.phases import TrainContext, run_phase
-from pipeline_lib.training.rollout_grpo.rollouts import RewardedRollout
+from pipeline_lib.params.apr import AdaptiveRlParams
+from pipeline_lib.systems.apr.countdown.data_folder import problem_file, read_problems
+from pipeline_lib.systems.apr.model_record import read_record
+from pipeline_lib.systems.apr.rl.draws import InProcessRollouts
+from pipeline_lib.systems.apr.rl.source import ThreadRollouts
+from pipeline_lib.systems.apr.rl.train import make_phase, prompt_rows
+from pipeline_lib.train.offline.token_steps import cut_passes, padded_length
+from pipeline_lib.train.phases import TrainContext, run_phase
+from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout
 
 SEED = 7
 

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.adaptive.countdown import compact, published
-from pipeline_lib.adaptive.countdown.sequences import Trace
-from pipeline_lib.adaptive.countdown.tokens import count_tokens
-from pipeline_lib.evaluation.statistics.intervals import wilson_interval
 from pipeline_lib.kinds.countdown import CountdownGold, reachable
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.seeding import child_random
+from pipeline_lib.study.statistics.intervals import wilson_interval
+from pipeline_lib.systems.apr.countdown import compact, published
+from pipeline_lib.systems.apr.countdown.sequences import Trace
+from pipeline_lib.systems.apr.countdown.tokens import count_tokens
 
 Search = Callable[[CountdownGold, random.Random], Trace]
 CHILDREN = (9, 7, 5, 3)

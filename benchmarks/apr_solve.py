@@ -21,13 +21,13 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.adaptive.rollout import DrawnSequence, Event, Role, Rollout
-from pipeline_lib.adaptive.runtime import Limits
-from pipeline_lib.adaptive.solve import SolveSetting, solve_all
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.started_engine import started_engine
-from pipeline_lib.storage.files import read_json_lines
+from pipeline_lib.store.files import read_json_lines
+from pipeline_lib.systems.apr.rollout import DrawnSequence, Event, Role, Rollout
+from pipeline_lib.systems.apr.runtime import Limits
+from pipeline_lib.systems.apr.solve import SolveSetting, solve_all
 
 SEED = 7
 

@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from flows.classmate_peers import opened_peers
-from pipeline_lib.classmate.peer import Peer, Question
-from pipeline_lib.classmate.reward import make_classmate_rewards
+from flows.ray.classmate_peers import opened_peers
+from pipeline_lib.engines.chat_model import Completion, Decoding
+from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.params.classmate import ClassmateParams, PeerParams
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, VerifyParams
 from pipeline_lib.params.train import Method, TrainParams
@@ -31,10 +31,10 @@ from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.serving.chat_model import Completion, Decoding
-from pipeline_lib.serving.pretrained import load_chat_format
-from pipeline_lib.training.bootstrap import make_base_policy
-from pipeline_lib.training.methods import TrainingRequest, train_policy
+from pipeline_lib.systems.classmate.peer import Peer, Question
+from pipeline_lib.systems.classmate.reward import make_classmate_rewards
+from pipeline_lib.train.bootstrap import make_base_policy
+from pipeline_lib.train.methods import TrainingRequest, train_policy
 
 SEED = 7
 PROBLEMS = 2000
@@ -155,8 +155,8 @@ def running(execution: ExecutionParams) -> Iterator[None]:
     if execution.runner == "thread":
         yield
         return
-    from flows import server  # noqa: PLC0415 - thread runs need neither
-    from flows.runners import cluster  # noqa: PLC0415
+    from flows.ray.runners import cluster  # noqa: PLC0415
+    from flows.server import server  # noqa: PLC0415 - thread runs need neither
 
     server.ensure()
     with cluster(execution):

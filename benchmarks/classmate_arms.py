@@ -23,7 +23,7 @@ from rich.table import Table
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.processes import run_measured
 from benchmarks.lib.seeds import mean_of, over_seeds, points
-from pipeline_lib.storage.files import read_json
+from pipeline_lib.store.files import read_json
 
 Difference = dict[str, float]
 

@@ -22,10 +22,7 @@ from typing import Any
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.processes import run_measured
 from flows.cli.tables import print_table
-from flows.terminal import console
-from pipeline_lib.classmate.probe.chains import Chain, read_chains
-from pipeline_lib.classmate.probe.figures import ByKept, ProbedChain, mean_curves
-from pipeline_lib.classmate.probe.page import curve_tables
+from flows.run.terminal import console
 from pipeline_lib.kinds.countdown import CountdownGold, reachable, solutions
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, VerifyParams
@@ -33,9 +30,12 @@ from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import Interval, Problem, Row
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import child_random
-from pipeline_lib.storage.files import read_json_lines, write_json_lines
-from pipeline_lib.training.bootstrap import make_base_policy
-from pipeline_lib.verification.dispatch import Item, open_verifier
+from pipeline_lib.store.files import read_json_lines, write_json_lines
+from pipeline_lib.systems.classmate.probe.chains import Chain, read_chains
+from pipeline_lib.systems.classmate.probe.figures import ByKept, ProbedChain, mean_curves
+from pipeline_lib.systems.classmate.probe.page import curve_tables
+from pipeline_lib.train.bootstrap import make_base_policy
+from pipeline_lib.verify.dispatch import Item, open_verifier
 
 SEED = 7
 STEP = "\n"

@@ -13,7 +13,7 @@ from benchmarks.lib.math_pairs.pair import Pair
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verdicts import Verdict
-from pipeline_lib.verification.dispatch import Item, open_verifier
+from pipeline_lib.verify.dispatch import Item, open_verifier
 
 CLASSES: tuple[Callable[[], Iterator[Pair]], ...] = (
     *quantities.CLASSES,

@@ -28,10 +28,10 @@ from rich.table import Table
 from benchmarks.lib.command_line import make_parser
 from benchmarks.lib.processes import Usage, run_measured
 from benchmarks.lib.seeds import mean_of, points
-from pipeline_lib.evaluation.comparison import compare
-from pipeline_lib.evaluation.result import read_result
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.comparison import compare
+from pipeline_lib.study.result import read_result
 
 Overrides = Mapping[str, object]
 Difference = dict[str, float]

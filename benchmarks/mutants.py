@@ -40,8 +40,8 @@ from benchmarks.lib.mutant_targets import TestFiles, package_of, sample_order
 ROOT = pathlib.Path(__file__).parents[1]
 COPIED = ("pipeline_lib", "flows", "tasks", "tests", "profiles", "benchmarks", "docs")
 WHOLE_RUNS = "tests/flows/test_golden.py"
-SYSTEMS = {"adaptive": "apr", "classmate": "classmate", "collaborative": "pacore", "latent": "prr"}
-"""Packages whose whole run is not ``reasonloop run``, with a part of its test's name."""
+SYSTEMS = {"apr", "classmate", "pacore", "prr"}
+"""Packages whose whole run is not ``reasonloop run``; the name is a part of its test's name."""
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - |$)", re.MULTILINE)
 
 
@@ -106,7 +106,8 @@ class Copy:
     def _tests(self, module: str) -> Iterator[list[str]]:
         """Test files that import the module; then others near it; then a whole run."""
         near, far = self.files.near(module), self.files.far(module)
-        run = ["-k", SYSTEMS.get(package_of(module), "test_run"), WHOLE_RUNS]
+        package = package_of(module)
+        run = ["-k", package if package in SYSTEMS else "test_run", WHOLE_RUNS]
         whole = [] if near else run
         yield from filter(None, (near[: self.most_files], far[: self.most_files], whole))
 

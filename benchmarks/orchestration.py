@@ -16,12 +16,12 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from flows import server
+from flows.server import server
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
-from pipeline_lib.stages.stage import Run
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.stage import Run
 
 Seconds = dict[str, float]
 
@@ -36,8 +36,8 @@ def clocked(seconds: Seconds, name: str) -> Iterator[None]:
 
 def bare(root: pathlib.Path, params: Params) -> Seconds:
     """Sample, verify and build by calling the functions behind the tasks."""
-    from flows.draws import _sample_plan, _verify_plan, round_draw  # noqa: PLC0415 - after the server's address is set
-    from pipeline_lib.loop import build, sample, verify  # noqa: PLC0415 - after the server's address is set
+    from flows.parallel.draws import _sample_plan, _verify_plan, round_draw  # noqa: PLC0415 - after the server's address is set
+    from pipeline_lib.systems.loop import build, sample, verify  # noqa: PLC0415 - after the server's address is set
 
     run = Run(root=root, params=params)
     draw = round_draw(run)
@@ -60,7 +60,7 @@ def bare(root: pathlib.Path, params: Params) -> Seconds:
 def orchestrated(root: pathlib.Path, params: Params) -> Seconds:
     """Run the same stages as Prefect flows on Ray."""
     from flows.post_training import one_stage  # noqa: PLC0415 - after the server's address is set
-    from flows.runners import cluster  # noqa: PLC0415 - after the server's address is set
+    from flows.ray.runners import cluster  # noqa: PLC0415 - after the server's address is set
 
     run = Run(root=root, params=params)
     seconds: Seconds = {}
@@ -92,8 +92,8 @@ def main() -> None:
         ],
     )
     server.ensure()
-    from pipeline_lib.loop.bootstrap import bootstrap  # noqa: PLC0415 - after the server's address is set
-    from pipeline_lib.loop.prepare import prepare  # noqa: PLC0415 - after the server's address is set
+    from pipeline_lib.systems.loop.bootstrap import bootstrap  # noqa: PLC0415 - after the server's address is set
+    from pipeline_lib.systems.loop.prepare import prepare  # noqa: PLC0415 - after the server's address is set
 
     figures: dict[str, Seconds] = {}
     digests = []

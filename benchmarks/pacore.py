@@ -30,19 +30,9 @@ from typing import Any
 from openai import AsyncOpenAI, OpenAI
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from flows.cli.pacore_engine import WorkerOptions, worker_pool
-from flows.loopback import LOOPBACK, unused_port
-from pipeline_lib.collaborative.drive import solve_all, solve_in_lockstep
-from pipeline_lib.collaborative.evaluation.evaluate import read_splits
-from pipeline_lib.collaborative.rounds import Setting
-from pipeline_lib.collaborative.settings import open_setting
-from pipeline_lib.collaborative.solution import Question
-from pipeline_lib.params.pacore import PRESETS, PacoreParams
-from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.params.whole import Params
-from pipeline_lib.problems import countdown, word_problems
-from pipeline_lib.sampling.prompts import user_message
-from pipeline_lib.serving.chat_model import (
+from flows.cli.pacore.engine import WorkerOptions, worker_pool
+from flows.server.loopback import LOOPBACK, unused_port
+from pipeline_lib.engines.chat_model import (
     ChatFormat,
     ChatModel,
     Completion,
@@ -50,8 +40,18 @@ from pipeline_lib.serving.chat_model import (
     Message,
     Request,
 )
-from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.session import gather_all
+from pipeline_lib.engines.client.session import gather_all
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
+from pipeline_lib.params.pacore import PRESETS, PacoreParams
+from pipeline_lib.params.paths import PrepareParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.problems import countdown, word_problems
+from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.systems.pacore.drive import solve_all, solve_in_lockstep
+from pipeline_lib.systems.pacore.evaluation.evaluate import read_splits
+from pipeline_lib.systems.pacore.rounds import Setting
+from pipeline_lib.systems.pacore.settings import open_setting
+from pipeline_lib.systems.pacore.solution import Question
 
 SEED = 7
 CLIENTS = 20

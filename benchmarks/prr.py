@@ -24,10 +24,10 @@ import torch
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.latent_presets import LATENT_PRESETS
-from pipeline_lib.latent.model.build import build_model
-from pipeline_lib.latent.model.protocol import Batch, Carry, Sizes
-from pipeline_lib.latent.training.optimizer import AdamATan2
-from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
+from pipeline_lib.params.prr import LatentLossParams, LatentModelParams
+from pipeline_lib.systems.prr.model.build import build_model
+from pipeline_lib.systems.prr.model.protocol import Batch, Carry, Sizes
+from pipeline_lib.systems.prr.training.optimizer import AdamATan2
 
 VOCAB_SIZE = 12
 MIB = 2**20

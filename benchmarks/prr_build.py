@@ -15,8 +15,8 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.latent.data.arc_builder import ArcOptions, build_arc
-from pipeline_lib.latent.data.arc_source import read_subset
+from pipeline_lib.systems.prr.data.arc_builder import ArcOptions, build_arc
+from pipeline_lib.systems.prr.data.arc_source import read_subset
 
 SUBSETS = ("training", "evaluation")
 

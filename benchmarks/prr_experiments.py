@@ -32,20 +32,20 @@ import torch
 
 from benchmarks.lib.command_line import make_parser
 from benchmarks.lib.latent_presets import LATENT_PRESETS
-from pipeline_lib.evaluation.statistics.intervals import wilson_interval
-from pipeline_lib.latent.data.dataset_files import PuzzleSet
-from pipeline_lib.latent.data.synthetic_tasks import SyntheticTask, make_task
-from pipeline_lib.latent.evaluation.evaluate import AnswerCoverage, evaluate_set
-from pipeline_lib.latent.model.branches import core_passes
-from pipeline_lib.latent.model.saved_model import load_model
-from pipeline_lib.latent.training.train import LatentTraining, train_latent
-from pipeline_lib.params.latent import (
+from pipeline_lib.params.prr import (
     LatentEvaluateParams,
     LatentLossParams,
     LatentModelParams,
     LatentTrainParams,
     SyntheticTaskName,
 )
+from pipeline_lib.study.statistics.intervals import wilson_interval
+from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
+from pipeline_lib.systems.prr.data.synthetic_tasks import SyntheticTask, make_task
+from pipeline_lib.systems.prr.evaluation.evaluate import AnswerCoverage, evaluate_set
+from pipeline_lib.systems.prr.model.branches import core_passes
+from pipeline_lib.systems.prr.model.saved_model import load_model
+from pipeline_lib.systems.prr.training.train import LatentTraining, train_latent
 
 BRANCHES = 4
 # Positions are mixed by a feed-forward map, as TRM does it on Sudoku: with attention the same tasks

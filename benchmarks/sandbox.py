@@ -30,10 +30,10 @@ from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.python_code import humaneval_problem
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verification.code.judge import CodeJudge
-from pipeline_lib.verification.sandbox.client import JailRefusedError, TestSuite
-from pipeline_lib.verification.sandbox.docker import IMAGE, DockerSandbox
-from pipeline_lib.verification.sandbox.tiers import open_tier
+from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.sandbox.client import JailRefusedError, TestSuite
+from pipeline_lib.verify.sandbox.docker import IMAGE, DockerSandbox
+from pipeline_lib.verify.sandbox.tiers import open_tier
 
 TIMEOUT_S = 10.0
 MEMORY_BYTES = 256 << 20

@@ -20,13 +20,13 @@ from collections.abc import Callable, Mapping
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.recorded_paths import write_paths, write_problems
-from pipeline_lib.loop import bootstrap, build, evaluate, prepare, report, train, verify
-from pipeline_lib.loop.verify import VerifyPlan
+from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
-from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.stages.stage import Run
-from pipeline_lib.storage.workspace import RoundFolders
+from pipeline_lib.store.workspace import RoundFolders
+from pipeline_lib.systems.loop import bootstrap, build, evaluate, prepare, report, train, verify
+from pipeline_lib.systems.loop.verify import VerifyPlan
+from pipeline_lib.systems.stage import Run
 
 FEW_PATHS = 100
 REPEATS, REPEATED_PATHS = 5, 20_000

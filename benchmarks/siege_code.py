@@ -18,8 +18,8 @@ from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.python_code import humaneval_problem, mbpp_problem
 from pipeline_lib.problems.raw_row import RawRow
-from pipeline_lib.verification.code.judge import CodeJudge
-from pipeline_lib.verification.sandbox.tiers import open_tier
+from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.sandbox.tiers import open_tier
 
 STRIDE = 15
 """Each style takes every 15th of the 1,138 problems."""

@@ -22,15 +22,15 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from flows import server
+from flows.server import server
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
 from pipeline_lib.records import Problem
-from pipeline_lib.stages.stage import Run
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.shards import write_table
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.shards import write_table
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import read_events
 
 MODEL = "scripted"
@@ -148,13 +148,13 @@ def measured(params: Params, *, num_shards: int, wait_s: float) -> Measured:
 
 def measure(params: Params, root: pathlib.Path, *, num_shards: int, wait_s: float) -> Measured:
     """Both sides once, in workspaces below ``root``."""
-    from flows.draws import (  # noqa: PLC0415 - after the server's address is set
+    from flows.parallel.draws import (  # noqa: PLC0415 - as above
         sample_and_verify_round,
         sample_round,
         verify_round,
     )
-    from flows.runners import cluster  # noqa: PLC0415 - after the server's address is set
-    from pipeline_lib.verification.pooled_verifiers import close_pooled_verifiers  # noqa: PLC0415 - as above
+    from flows.ray.runners import cluster  # noqa: PLC0415 - after the server's address is set
+    from pipeline_lib.verify.pooled_verifiers import close_pooled_verifiers  # noqa: PLC0415 - as above
 
     sides = {
         "passes": {"sample": sample_round, "verify": verify_round},

@@ -27,11 +27,11 @@ from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.training.bootstrap import make_base_policy
-from pipeline_lib.training.offline import sft
-from pipeline_lib.training.offline.labelled_scores import IGNORED
-from pipeline_lib.training.phases import Phase, Row, Schedule, TrainContext, run_phase
-from pipeline_lib.training.weights.policies import FULL, load_policy
+from pipeline_lib.train.bootstrap import make_base_policy
+from pipeline_lib.train.offline import sft
+from pipeline_lib.train.offline.labelled_scores import IGNORED
+from pipeline_lib.train.phases import Phase, Row, Schedule, TrainContext, run_phase
+from pipeline_lib.train.weights.policies import FULL, load_policy
 
 SEED = 7
 SIDES = ("float32", "now", "rounded", "bfloat16")

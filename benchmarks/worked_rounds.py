@@ -13,18 +13,18 @@ import argparse
 import pathlib
 
 from benchmarks.lib.command_line import make_parser
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.train import Method
 from pipeline_lib.params_file import load_params
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import round_seed
-from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.serving.pretrained import load_chat_format
-from pipeline_lib.stages.keys import stage_key
-from pipeline_lib.storage import manifests, shards
-from pipeline_lib.storage.workspace import Workspace
-from pipeline_lib.training.methods import TrainingRequest, train_policy
+from pipeline_lib.store import manifests, shards
+from pipeline_lib.store.keys import stage_key
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.train.methods import TrainingRequest, train_policy
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def main() -> None:
                 max_new_tokens=params.sample.max_new_tokens,
                 seed=seed,
                 key=stage_key(
-                    "pipeline_lib.training.methods",
+                    "pipeline_lib.train.methods",
                     params={"train": params.train.model_dump(exclude={"control"}), "seed": seed},
                     inputs={
                         "start": model_identity(str(start)),

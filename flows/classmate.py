@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 
 from prefect import flow
 
-from flows.beside import do_in_order, trains_in_worker
-from flows.classmate_peers import check_resources, opened_peers
-from flows.run_guard import run_guard
-from flows.runners import cluster, task_runner
-from pipeline_lib.classmate.preflight import check_settings
-from pipeline_lib.stages.classmate import CLASSMATE
-from pipeline_lib.stages.stage import Run
+from flows.parallel.beside import do_in_order, trains_in_worker
+from flows.ray.classmate_peers import check_resources, opened_peers
+from flows.ray.runners import cluster, task_runner
+from flows.run.guard import run_guard
+from pipeline_lib.systems.classmate.preflight import check_settings
+from pipeline_lib.systems.classmate.stages import CLASSMATE
+from pipeline_lib.systems.stage import Run
 from tasks.classmate import (
     evaluate_with,
     evaluated_peers,

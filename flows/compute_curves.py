@@ -2,17 +2,17 @@
 
 from prefect import flow
 
-from flows.draws import Draw, sample_and_verify
-from flows.fan_out import map_bounded
-from flows.run_guard import run_guard
-from flows.runners import asking_for, cluster, shards_in_flight, task_runner
-from pipeline_lib.loop.verify import VerifyPlan
+from flows.parallel.draws import Draw, sample_and_verify
+from flows.parallel.fan_out import map_bounded
+from flows.ray.runners import asking_for, cluster, shards_in_flight, task_runner
+from flows.run.guard import run_guard
 from pipeline_lib.params.evaluate import RESCORING, Strategy
-from pipeline_lib.stages.stage import Run
-from pipeline_lib.storage.workspace import RoundFolders
+from pipeline_lib.store.workspace import RoundFolders
+from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart, ComputeShard
+from pipeline_lib.systems.loop.test_time.preflight import PolicyName
+from pipeline_lib.systems.loop.verify import VerifyPlan
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
-from pipeline_lib.test_time.parts import STAGE, ComputePart, ComputeShard
-from pipeline_lib.test_time.preflight import PolicyName
 from tasks.gpu import gpu_slot
 from tasks.serving import endpoint_for
 from tasks.test_time import (

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from prefect import flow
 
-from flows.draws import Draw, sample_and_verify
-from flows.run_guard import run_guard
-from pipeline_lib.loop.evaluate import PolicyDraw
-from pipeline_lib.stages.stage import Run
+from flows.parallel.draws import Draw, sample_and_verify
+from flows.run.guard import run_guard
+from pipeline_lib.systems.loop.evaluate import PolicyDraw
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.evaluation import compare_policies, draws_without_control, policy_draws
 from tasks.serving import draws_in_workers

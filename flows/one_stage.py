@@ -5,9 +5,9 @@ from contextlib import nullcontext
 from prefect import flow
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-from flows.run_guard import run_guard
-from pipeline_lib.stages.stage import Run
-from pipeline_lib.stages.systems import STAGES
+from flows.run.guard import run_guard
+from pipeline_lib.systems.stage import Run
+from pipeline_lib.systems.table import STAGES
 from tasks.stages import stage_task
 
 

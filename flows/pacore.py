@@ -2,12 +2,12 @@
 
 from prefect import flow
 
-from flows.beside import do_in_order, trains_in_worker
-from flows.fan_out import result_of
-from flows.run_guard import run_guard
-from flows.runners import asking_for, cluster, has_spare_worker, task_runner
-from pipeline_lib.stages.pacore import PACORE
-from pipeline_lib.stages.stage import Run
+from flows.parallel.beside import do_in_order, trains_in_worker
+from flows.parallel.fan_out import result_of
+from flows.ray.runners import asking_for, cluster, has_spare_worker, task_runner
+from flows.run.guard import run_guard
+from pipeline_lib.systems.pacore.stages import PACORE
+from pipeline_lib.systems.stage import Run
 from tasks.collaborative import draw_evaluated, evaluated_models
 from tasks.stages import on_gpu
 

@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from prefect import flow
 from prefect.futures import PrefectFuture
 
-from flows import server
-from flows.beside import begin_beside, trains_in_worker
-from flows.draws import sample_and_verify_round, sample_round, verify_round
 from flows.evaluation import draw_without_control, evaluate
-from flows.fan_out import result_of
-from flows.run_guard import run_guard
-from flows.runners import asking_for, cluster, task_runner
-from pipeline_lib.stages.loop import LOOP
-from pipeline_lib.stages.stage import Run, Stage
+from flows.parallel.beside import begin_beside, trains_in_worker
+from flows.parallel.draws import sample_and_verify_round, sample_round, verify_round
+from flows.parallel.fan_out import result_of
+from flows.ray.runners import asking_for, cluster, task_runner
+from flows.run.guard import run_guard
+from flows.server import server
+from pipeline_lib.systems.loop.stages import LOOP
+from pipeline_lib.systems.stage import Run, Stage
 from pipeline_lib.telemetry import timed_stage
 from tasks.reporting import write_report
 from tasks.stages import stage_task

@@ -14,13 +14,13 @@ from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run, suspend_flow_run
 from prefect.states import Cancelled, Completed
 
-from flows.offers import FLOW, Answer, Decision, supersede
-from flows.run_guard import workspace_guard
+from flows.run.guard import workspace_guard
+from flows.run.offers import FLOW, Answer, Decision, supersede
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.promotion.candidate import check_candidate
-from pipeline_lib.promotion.offer import Offer
+from pipeline_lib.publish.promotion.candidate import check_candidate
+from pipeline_lib.publish.promotion.offer import Offer
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store.workspace import Workspace
 from tasks.promotion import compare_candidate, release_candidate
 
 _WAIT_S = 24 * 3600

@@ -11,14 +11,14 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from typing_extensions import override
 
-from pipeline_lib.advantages.rules import find_rule
+from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.table import check_data_set
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.serving.engines.table import check_engine
-from pipeline_lib.storage.files import write_text
+from pipeline_lib.store.files import write_text
 from pipeline_lib.terminal_text import one_line
+from pipeline_lib.train.advantages.rules import find_rule
 
 PARAMS_FILE = REPOSITORY / "params.yaml"
 PROFILES_FOLDER = REPOSITORY / "profiles"

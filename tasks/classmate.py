@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from prefect import task
 
-from pipeline_lib.classmate.peer import Peer
-from pipeline_lib.classmate.stages import evaluate, train
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.classmate.bodies import evaluate, train
+from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.gpu import gpu_slot
 from tasks.policies import TRAINING

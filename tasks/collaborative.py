@@ -2,14 +2,14 @@
 
 from prefect import task
 
-from pipeline_lib.collaborative import stages
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.pacore import bodies
+from pipeline_lib.systems.stage import Run
 from tasks.policies import SHARD
 
-evaluated_models = stages.evaluated_models
+evaluated_models = bodies.evaluated_models
 
 
 @task(**SHARD, task_run_name="pacore-evaluate-{name}")
 def draw_evaluated(run: Run, name: str) -> None:
     """Draw the trials of one evaluated model."""
-    stages.draw_evaluated(run, name)
+    bodies.draw_evaluated(run, name)

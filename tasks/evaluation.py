@@ -2,8 +2,8 @@
 
 from prefect import task
 
-from pipeline_lib.loop import evaluate
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.loop import evaluate
+from pipeline_lib.systems.stage import Run
 from tasks.policies import PLAN
 
 policy_draws = evaluate.policy_draws

@@ -16,7 +16,7 @@ from prefect.client.schemas.actions import (
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
-from pipeline_lib.serving.gpus import visible_gpus
+from pipeline_lib.engines.gpus import visible_gpus
 
 LIMIT = "gpu"
 

@@ -5,10 +5,10 @@ import pathlib
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
 
-from pipeline_lib.promotion import offer as offers
-from pipeline_lib.promotion.offer import Offer
-from pipeline_lib.promotion.releases import Releases
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.publish.promotion import offer as offers
+from pipeline_lib.publish.promotion.offer import Offer
+from pipeline_lib.publish.promotion.releases import Releases
+from pipeline_lib.store.workspace import Workspace
 from tasks.policies import PLAN
 
 

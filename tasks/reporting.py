@@ -3,8 +3,8 @@
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
-from pipeline_lib.loop import report
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.loop import report
+from pipeline_lib.systems.stage import Run
 from tasks.policies import PLAN
 
 

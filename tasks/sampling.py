@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from prefect import task
 
-from pipeline_lib.loop import sample
-from pipeline_lib.loop.sample import SamplePlan, SampleShard
+from pipeline_lib.systems.loop import sample
+from pipeline_lib.systems.loop.sample import SamplePlan, SampleShard
 from tasks.policies import PLAN, SHARD
 
 

@@ -4,10 +4,10 @@ import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.known.table import engine_named
+from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.serving.engines.table import engine_named
-from pipeline_lib.serving.running_engine import serving_engine
 from tasks.gpu import gpu_slot
 
 LOGS = "logs"

@@ -3,8 +3,8 @@
 from prefect import task
 from prefect.tasks import Task
 
-from pipeline_lib.serving.gpus import visible_gpus
-from pipeline_lib.stages.stage import Run, Stage
+from pipeline_lib.engines.gpus import visible_gpus
+from pipeline_lib.systems.stage import Run, Stage
 from pipeline_lib.telemetry import timed_stage
 from tasks.gpu import gpu_slot
 from tasks.policies import PLAN, TRAINING

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from prefect import task
 
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.reporting.curve_files import write_curve_files
-from pipeline_lib.storage.workspace import Workspace
-from pipeline_lib.test_time import curves, measures, parts, search
-from pipeline_lib.test_time.parts import ComputePart, ComputeShard
+from pipeline_lib.publish.reporting.curve_files import write_curve_files
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.loop.test_time import curves, measures, parts, search
+from pipeline_lib.systems.loop.test_time.parts import ComputePart, ComputeShard
 from tasks.policies import PLAN, SHARD
 
 is_searched = search.is_searched

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from prefect import task
 
-from pipeline_lib.loop import verify
-from pipeline_lib.loop.verify import VerifyPlan, VerifyShard
+from pipeline_lib.systems.loop import verify
+from pipeline_lib.systems.loop.verify import VerifyPlan, VerifyShard
 from tasks.policies import PLAN, SHARD
 
 

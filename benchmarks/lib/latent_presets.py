@@ -1,6 +1,6 @@
 """Settings of PRR and TRM by name, for benchmarks and tests; the profiles prr-brief and prr-trm hold them for runs."""
 
-from pipeline_lib.params.latent import LatentLossParams, LatentModelParams
+from pipeline_lib.params.prr import LatentLossParams, LatentModelParams
 from pipeline_lib.params.sections import Section
 
 

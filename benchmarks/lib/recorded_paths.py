@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.records import FinishReason, Path, Problem, Provenance
 from pipeline_lib.sampling.paths import KIND, path_counts
-from pipeline_lib.storage import shards
+from pipeline_lib.store import shards
 
 PROBLEMS_KIND = "problems"
 _KEY = "recorded"

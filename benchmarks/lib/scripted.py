@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Request
+from pipeline_lib.engines.stop_strings import find_stop
 from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.chat_model import ChatFormat, Completion, Decoding, Request
-from pipeline_lib.serving.stop_strings import find_stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

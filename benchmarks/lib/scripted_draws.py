@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from benchmarks.lib.scripted import ScriptedModel
-from pipeline_lib.serving.chat_model import Completion, Decoding, Request
+from pipeline_lib.engines.chat_model import Completion, Decoding, Request
 
 _T = TypeVar("_T")
 

@@ -11,66 +11,92 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from flows.failures import failure_line
-from flows.terminal import complain
+from flows.run.failures import failure_line
+from flows.run.terminal import complain
 from pipeline_lib.errors import BadInputError, ReasonloopError
 
 INTERRUPTED = 130
 COMMANDS = (
-    *("run:run", "stage:stage", "sample:sample", "verify:verify", "build:build"),
-    *("evaluate:evaluate", "stage:report", "compute_curves:compute_curves", "promote:promote"),
-    *("serve:serve", "overlap:overlap", "import_model:import_model", "stages:stages"),
-    *("kuberay:kuberay", "doctor:doctor", "deploy:deploy"),
+    *(
+        "loop.run:run",
+        "loop.stage:stage",
+        "loop.sample:sample",
+        "loop.verify:verify",
+        "loop.build:build",
+    ),
+    *(
+        "loop.evaluate:evaluate",
+        "loop.stage:report",
+        "loop.compute_curves:compute_curves",
+        "platform.promote:promote",
+    ),
+    *(
+        "serve:serve",
+        "files.overlap:overlap",
+        "files.import_model:import_model",
+        "loop.stages:stages",
+    ),
+    *("platform.kuberay:kuberay", "platform.doctor:doctor", "platform.deploy:deploy"),
 )
 """Functions by their modules in this package."""
 GROUPS = {
     "server": (
         "The local Prefect server that runs are recorded on.",
-        ("server:start", "server:status", "server:stop"),
+        ("platform.server:start", "platform.server:status", "platform.server:stop"),
     ),
     "data": (
         "Raw data from outside the repository, under DVC.",
-        ("data:import_",),
+        ("files.data:import_",),
     ),
     "prr": (
         "Parallel latent branches (PRR): data in the files of TRM and HRM, training, evaluation.",
         (
-            *("prr_data:build_arc", "prr_data:build_sudoku", "prr_data:build_maze"),
-            *("prr_data:build_synthetic", "prr_models:train", "prr_models:evaluate"),
-            *("prr_models:show", "prr_models:run"),
+            *("prr.data:build_arc", "prr.data:build_sudoku", "prr.data:build_maze"),
+            *("prr.data:build_synthetic", "prr.models:train", "prr.models:evaluate"),
+            *("prr.models:show", "prr.models:run"),
         ),
     ),
     "pacore": (
         "Parallel paths, compacted and synthesized over rounds (PaCoRe).",
         (
-            *("pacore:solve", "pacore:batch", "pacore:consensus", "pacore_serve:serve"),
-            *("pacore_cluster:master", "pacore_cluster:worker", "pacore_train:base"),
-            *("pacore_train:train", "pacore_evaluate:evaluate", "pacore_evaluate:run"),
+            *(
+                "pacore.solve:solve",
+                "pacore.solve:batch",
+                "pacore.solve:consensus",
+                "pacore.serve:serve",
+            ),
+            *("pacore.cluster:master", "pacore.cluster:worker", "pacore.train:base"),
+            *("pacore.train:train", "pacore.evaluate:evaluate", "pacore.evaluate:run"),
         ),
     ),
     "apr": (
         "A model that spawns and joins threads of its own (APR): traces, training, evaluation.",
         (
-            *("apr_data:generate", "apr_train:train", "apr_train:rl", "apr_evaluate:evaluate"),
-            *("apr_evaluate:trace", "apr_solve:solve", "apr_run:run"),
+            *("apr.data:generate", "apr.train:train", "apr.train:rl", "apr.evaluate:evaluate"),
+            *("apr.evaluate:trace", "apr.solve:solve", "apr.run:run"),
         ),
     ),
     "classmate": (
         "Peers that continue a chain and share its reward (Classmate).",
         (
-            *("classmate:run", "classmate_train:train", "classmate_train:evaluate"),
-            *("classmate_probe:probe", "classmate:show"),
+            *("classmate.run:run", "classmate.train:train", "classmate.train:evaluate"),
+            *("classmate.probe:probe", "classmate.run:show"),
         ),
     ),
     "stream": (
         "Verification over Kafka topics.",
-        ("stream:verify", "stream:publish"),
+        ("files.stream:verify", "files.stream:publish"),
     ),
     "export": (
         "A finished run, or a model, in the formats of other tools.",
         (
-            *("export:inspect", "export:lm_eval", "export:policy", "export:pacore_cache"),
-            *("export:model",),
+            *(
+                "files.export:inspect",
+                "files.export:lm_eval",
+                "files.export:policy",
+                "files.export:pacore_cache",
+            ),
+            *("files.export:model",),
         ),
     ),
 }
@@ -111,7 +137,7 @@ def docstring(path: str) -> str:
 
 @functools.cache
 def _functions(module: str) -> list[ast.FunctionDef]:
-    source = pathlib.Path(__file__).with_name(f"{module.rpartition('.')[2]}.py")
+    source = pathlib.Path(__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py")
     tree = ast.parse(source.read_text("utf-8"))
     return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
 

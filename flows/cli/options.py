@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from cyclopts import Parameter, validators
 from typing_extensions import override
 
+from pipeline_lib.engines.known.table import ENGINES
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import PARAMS_FILE, load_params
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.serving.engines.table import ENGINES
-from pipeline_lib.stages.systems import STAGES
+from pipeline_lib.systems.table import STAGES
 
 if TYPE_CHECKING:
     Engine = str

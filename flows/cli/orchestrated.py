@@ -4,15 +4,15 @@ import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flows import server
-from flows.admission import admitted
 from flows.cli.progress import shown_progress
 from flows.cli.serving import exit_on_sigterm
-from flows.terminal import console, say
-from flows.watch import SERVER_POLL_S, server_problem, watched
+from flows.run.admission import admitted
+from flows.run.terminal import console, say
+from flows.run.watch import SERVER_POLL_S, server_problem, watched
+from flows.server import server
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import Params
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.stage import Run
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def orchestrated(
     with admitted(run, uses_engine=uses_engine, draws=draws), served():
         from prefect import tags  # noqa: PLC0415 - see above
 
-        from flows.run_guard import RUN_TAG  # noqa: PLC0415 - as above
+        from flows.run.guard import RUN_TAG  # noqa: PLC0415 - as above
 
         with tags(RUN_TAG), shown_progress(root, console):
             yield run

@@ -18,8 +18,8 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from flows.polling import polled
-from flows.terminal import console
+from flows.run.terminal import console
+from flows.server.polling import polled
 from pipeline_lib.telemetry import Event, WorkFollower, work_label
 
 _REFRESH_S = 0.25

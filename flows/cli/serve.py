@@ -18,15 +18,15 @@ from flows.cli.options import (
     read_named,
 )
 from flows.cli.serving import RestartReport, exit_on_sigterm
-from flows.terminal import say
+from flows.run.terminal import say
+from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.known.table import engine_named
+from pipeline_lib.engines.launch.adapters import Adapter, read_adapter
+from pipeline_lib.engines.running_engine import RunningEngine, serving_engine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.endpoint import Endpoint
-from pipeline_lib.serving.engines.table import engine_named
-from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.serving.running_engine import RunningEngine, serving_engine
-from pipeline_lib.serving.supervisor.adapters import Adapter, read_adapter
-from pipeline_lib.storage.files import read_json
+from pipeline_lib.store.files import read_json
 
 _POLL_S = 0.5
 _PROMPT = "2,3,7=42\n"

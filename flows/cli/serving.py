@@ -5,8 +5,8 @@ import sys
 from dataclasses import dataclass
 from types import FrameType
 
-from flows.terminal import say
-from pipeline_lib.serving.running_engine import RunningEngine
+from flows.run.terminal import say
+from pipeline_lib.engines.running_engine import RunningEngine
 
 
 def exit_on_sigterm() -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from flows.terminal import console
-from pipeline_lib.reporting.tables import Table as ReportTable
+from flows.run.terminal import console
+from pipeline_lib.publish.reporting.tables import Table as ReportTable
 
 
 def print_table(table: ReportTable) -> None:

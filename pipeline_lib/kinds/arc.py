@@ -65,8 +65,8 @@ ARC = Kind(
         "Find the rule, and give the output grid of the test input last, in one fenced block that "
         "holds nothing else: one row a line, digits separated by spaces."
     ),
-    judge="pipeline_lib.verification.arc:open_judge",
-    answer_form="pipeline_lib.verification.arc:answer_form",
+    judge="pipeline_lib.verify.arc:open_judge",
+    answer_form="pipeline_lib.verify.arc:answer_form",
     show_gold=lambda gold: grid_text(gold.output),
     read_line=_read_line,
     write_line=lambda gold: {"gold": [list(row) for row in gold.output]},

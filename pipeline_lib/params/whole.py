@@ -8,10 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline_lib.params.adaptive import AdaptiveParams
+from pipeline_lib.params.apr import AdaptiveParams
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.evaluate import EvaluateParams, ReportParams, StrategyParams
-from pipeline_lib.params.latent import LatentParams
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.paths import (
     BootstrapParams,
@@ -20,6 +19,7 @@ from pipeline_lib.params.paths import (
     SampleParams,
     VerifyParams,
 )
+from pipeline_lib.params.prr import LatentParams
 from pipeline_lib.params.sections import Count, Positive, Section, Whole
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import TrainParams

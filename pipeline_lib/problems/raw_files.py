@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.problems.raw_row import RawRow
-from pipeline_lib.storage.files import digest_file, digest_json, numbered_json_lines, read_json
+from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_json
 
 
 def source_identity(source: str | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from pipeline_lib.errors import CorruptArtifactError
 from pipeline_lib.problems.overlap import normalized_question
-from pipeline_lib.storage.files import digest_json, read_json, write_json
+from pipeline_lib.store.files import digest_json, read_json, write_json
 
 RECORD_NAME = "trained_problems.json"
 _CHARACTERS = 12

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
-from pipeline_lib.storage import shards
+from pipeline_lib.store import shards
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
+from pipeline_lib.engines.known.table import is_in_process
 from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Path
-from pipeline_lib.serving.engines.table import is_in_process
-from pipeline_lib.storage.shards import shard_manifests, shard_name, write_rows
+from pipeline_lib.store.shards import shard_manifests, shard_name, write_rows
 from pipeline_lib.telemetry import Event, interval, record_event, union_seconds
 
 PATHS = "paths"

@@ -8,7 +8,7 @@ Seconds differ between runs and are recorded as events.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline_lib.serving.chat_model import Completion
+from pipeline_lib.engines.chat_model import Completion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

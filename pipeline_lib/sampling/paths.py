@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding, Request
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.records import Path, Problem, Provenance, Service
 from pipeline_lib.sampling.accounting import PATHS, spent_on
 from pipeline_lib.sampling.prompts import render, stops, template_digest
 from pipeline_lib.seeding import consecutive_seeds
-from pipeline_lib.serving.chat_model import ChatModel, Completion, Decoding, Request
 
 KIND = PATHS
 

@@ -7,10 +7,10 @@ model (such as the small policy of the default run) gets the kind's compact prom
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from pipeline_lib.engines.chat_model import ChatFormat, Message
 from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.records import Problem
-from pipeline_lib.serving.chat_model import ChatFormat, Message
-from pipeline_lib.storage.files import digest_json
+from pipeline_lib.store.files import digest_json
 
 TEMPLATE_VERSION = 1
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from pipeline_lib.engines.chat_model import ChatFormat
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.sampling.prompts import render
-from pipeline_lib.serving.chat_model import ChatFormat
 
 
 def solution_rows(problems: Sequence[Problem], chat_format: ChatFormat | None) -> list[Row]:

@@ -9,14 +9,14 @@ import pytest
 import yaml
 
 from flows import classmate
+from flows.cli.loop.stages import DVC_FILES, code_of, dvc_text
 from flows.cli.options import StageName
-from flows.cli.stages import DVC_FILES, code_of, dvc_text
 from flows.post_training import OWN_FLOWS
 from pipeline_lib.params.whole import Params
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.stages.keys import import_closure, source_file
-from pipeline_lib.stages.loop import LOOP
-from pipeline_lib.stages.systems import STAGES, SYSTEMS
+from pipeline_lib.store.keys import import_closure, source_file
+from pipeline_lib.systems.loop.stages import LOOP
+from pipeline_lib.systems.table import STAGES, SYSTEMS
 from tests.architecture.param_reads import reads_of
 from tests.architecture.test_params import product_sources
 

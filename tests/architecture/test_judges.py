@@ -2,8 +2,8 @@
 
 from pipeline_lib.kinds.table import gold_check_modules, judge_modules
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.stages.keys import NAMED_IMPORTS, import_closure
-from pipeline_lib.stages.systems import STAGES
+from pipeline_lib.store.keys import NAMED_IMPORTS, import_closure
+from pipeline_lib.systems.table import STAGES
 
 
 def test_imports_by_name_are_in_the_table():
@@ -36,6 +36,6 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
 
 def test_sampling_does_not_depend_on_verification():
     """Nor do kinds and records, which sampling imports."""
-    closure = import_closure("pipeline_lib.loop.sample")
+    closure = import_closure("pipeline_lib.systems.loop.sample")
     assert {"pipeline_lib.kinds.table", "pipeline_lib.records"} <= set(closure)
-    assert not [name for name in closure if name.startswith("pipeline_lib.verification")]
+    assert not [name for name in closure if name.startswith("pipeline_lib.verify")]

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from pipeline_lib.params_file import REPOSITORY
 
-WRITER = "pipeline_lib/training/weights/models.py"
-ADAPTERS = "pipeline_lib/training/weights/adapters.py"
+WRITER = "pipeline_lib/train/weights/models.py"
+ADAPTERS = "pipeline_lib/train/weights/adapters.py"
 
 
 def savers() -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER, load_params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.table import GENERATED
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.verification.golds import open_gold_check
+from pipeline_lib.verify.golds import open_gold_check
 from tests.architecture.param_reads import reads_of
 
 

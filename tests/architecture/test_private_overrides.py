@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pipeline_lib.params_file import REPOSITORY
 
 LIBRARIES = ("trl", "transformers")
-MODULE = "pipeline_lib.training.online.trl_internals"
+MODULE = "pipeline_lib.train.online.trl_internals"
 OVERRIDES = {
     "GroupAdvantages._calculate_rewards",
     "GroupAdvantages._generate_and_score_completions",

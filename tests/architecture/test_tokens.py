@@ -8,8 +8,8 @@ import pytest
 
 from pipeline_lib.repository import REPOSITORY
 
-OWN = {"pipeline_lib/serving/tokens.py"}
-BATCHES = {"pipeline_lib/adaptive/trace_rows.py"}
+OWN = {"pipeline_lib/engines/tokens.py"}
+BATCHES = {"pipeline_lib/systems/apr/trace_rows.py"}
 """A tokenizer of the tokenizers library, made here, in batches on all cores."""
 METHODS = {"encode", "decode", "batch_decode", "encode_batch", "batch_encode_plus", "tokenize"}
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-from flows.server import QUIET_ENVIRONMENT, answers
+from flows.server.server import QUIET_ENVIRONMENT, answers
 from pipeline_lib.repository import REPOSITORY
 
 START_S = 120.0
@@ -36,7 +36,13 @@ class OwnServer:
         home = {"PREFECT_HOME": str(self._folder / "prefect")}
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "flows.prefect_server", str(self._port), str(self._folder)],
+                [
+                    sys.executable,
+                    "-m",
+                    "flows.server.prefect_server",
+                    str(self._port),
+                    str(self._folder),
+                ],
                 cwd=REPOSITORY,
                 env={**os.environ, **QUIET_ENVIRONMENT, **home},
                 stdout=log,

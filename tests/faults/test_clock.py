@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_lib.storage.files import read_json
+from pipeline_lib.store.files import read_json
 from pipeline_lib.telemetry import read_events
 from tests.faults.workspaces import THREADS, digests
 

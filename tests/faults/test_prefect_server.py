@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flows import server
+from flows.server import server
 from pipeline_lib.telemetry import read_events
 from tests.faults.servers import OwnServer
 from tests.faults.workspaces import (

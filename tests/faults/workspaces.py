@@ -7,10 +7,10 @@ from prefect import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.run_guard import workspace_tag
-from pipeline_lib.stages.loop import LOOP
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.workspace import Workspace
+from flows.run.guard import workspace_tag
+from pipeline_lib.store import manifests
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.loop.stages import LOOP
 
 _SETTINGS = (
     *("prepare.train_problems=12", "prepare.test_problems=6"),

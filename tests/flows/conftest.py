@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pytest
 
 from benchmarks.lib.recorded_paths import write_paths, write_problems
-from flows import server
 from flows.cli.app import main
-from pipeline_lib.stages.loop import LOOP
-from pipeline_lib.storage.workspace import Workspace
+from flows.server import server
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.loop.stages import LOOP
 from tests.flows import smoke_runs
 from tests.flows.dvc_repositories import Checkout, copy_repository, stages_in
 from tests.flows.fork_server import Forked, ForkServer

@@ -12,7 +12,7 @@ import yaml
 
 from pipeline_lib.params_file import load_params
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.stages.systems import STAGES
+from pipeline_lib.systems.table import STAGES
 
 CLEAN = "Data and pipelines are up to date."
 COMMAND_TIMEOUT_S = 800

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 import psutil
 from starlette.responses import JSONResponse
 
-from flows.loopback import unused_port
+from flows.server.loopback import unused_port
 from pipeline_lib.repository import REPOSITORY
-from tests.unit.collaborative.scripted_chat import chat_response, text_of
+from tests.unit.systems.pacore.scripted_chat import chat_response, text_of
 
 NUM_QUESTIONS = 6
 GIVE_UP_S = 180.0

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from flows.kuberay import Name
+from flows.ray.kuberay import Name
 
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?([kMGTPE]i?|m)?$")]
 

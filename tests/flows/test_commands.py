@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from flows.cli.app import main
-from flows.cli.verify import verify
+from flows.cli.loop.verify import verify
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.verification.lines.format import path_line, read_lines
-from tests.unit.evaluation.judged_groups import judged_group
+from pipeline_lib.verify.lines.format import path_line, read_lines
+from tests.unit.study.judged_groups import judged_group
 
 ANSWERS = [
     {"id": "m1", "kind": "math", "gold": "1/2", "text": "thus \\boxed{0.5}"},
@@ -215,9 +215,12 @@ def test_a_command_imports_what_it_needs():
     """The root imports no command; commands on files import neither Prefect nor torch."""
     heavy = {"pydantic", "prefect", "torch", "transformers", "pyarrow", "numpy", "scipy"}
     assert not heavy & modules_after("from flows.cli.app import build_app; build_app()")
-    on_files = "from flows.cli import build, evaluate, overlap, sample, stages, verify"
+    on_files = (
+        "from flows.cli.loop import build, evaluate, sample, stages, verify; "
+        "from flows.cli.files import overlap"
+    )
     assert not {"prefect", "torch", "transformers"} & modules_after(on_files)
-    stage = "from flows.cli import stage; from flows import post_training"
+    stage = "from flows.cli.loop import stage; from flows import post_training"
     assert not {"torch", "transformers"} & modules_after(stage)
 
 

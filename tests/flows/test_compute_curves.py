@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from flows.cli.app import main
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.shards import iter_table
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.shards import iter_table
+from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
 
 OPTIONS = ("--profile", "smoke", "--runner", "thread", "--max-paths", "4")

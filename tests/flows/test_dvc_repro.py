@@ -11,11 +11,11 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
-from pipeline_lib.reporting.revision import lock_digest
-from pipeline_lib.stages.systems import SYSTEMS
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import digest_file
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.publish.reporting.revision import lock_digest
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import digest_file
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.table import SYSTEMS
 from tests.flows.dvc_repositories import CLEAN, Checkout, stages_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

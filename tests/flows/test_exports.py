@@ -7,8 +7,8 @@ from huggingface_hub import ModelCard
 from inspect_ai.log import read_eval_log
 
 from flows.cli.app import main
-from pipeline_lib.collaborative.message_cache import read_cache
-from pipeline_lib.serving.identity import model_identity
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.systems.pacore.message_cache import read_cache
 
 SMOKE = ("--profile", "smoke")
 

@@ -27,9 +27,9 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
 from pipeline_lib.params.paths import CodeLimits, VerifyParams
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import digest_json, read_json, read_json_lines
-from pipeline_lib.verification.lines.files import verify_lines
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import digest_json, read_json, read_json_lines
+from pipeline_lib.verify.lines.files import verify_lines
 
 LEFT_OUT = {"seconds", "cpu_seconds", "gpu_seconds", "headline", "peak_mib", "settings"}
 """Keys that depend on clock and memory (the headline compares CPU seconds) or repeat the params."""

@@ -13,15 +13,15 @@ import httpx
 import psutil
 import pytest
 
-from flows.run_guard import RUN_TAG, workspace_tag
+from flows.run.guard import RUN_TAG, workspace_tag
+from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import read_json_lines
-from pipeline_lib.storage.shards import iter_table
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import read_json_lines
+from pipeline_lib.store.shards import iter_table
+from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
-from pipeline_lib.training.weights.policies import LOG_NAME
+from pipeline_lib.train.weights.policies import LOG_NAME
 
 SMOKE = ("--profile", "smoke")
 

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from pipeline_lib.stages.pacore import PACORE
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import read_json
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import read_json
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.pacore.stages import PACORE
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows import smoke_runs
 

@@ -23,15 +23,15 @@ from prefect.client.schemas.filters import (
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from flows.offers import Waiting, answer, waiting_offer
 from flows.promote import promote as promote_flow
-from pipeline_lib.promotion.offer import make_offer, release
-from pipeline_lib.promotion.releases import Releases
+from flows.run.offers import Waiting, answer, waiting_offer
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.publish.promotion.offer import make_offer, release
+from pipeline_lib.publish.promotion.releases import Releases
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.serving.identity import model_identity
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.workspace import Workspace
-from pipeline_lib.training.weights import policies
+from pipeline_lib.store import manifests
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.train.weights import policies
 
 PATIENCE_S = 180
 SMOKE = ("--profile", "smoke", "--set", "execution.runner=thread")

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from flows.node_probe import PACKAGES
+from flows.ray.node_probe import PACKAGES
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import read_json
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import read_json
+from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import count_retried, events_size, read_events
 from tests.flows.ray_nodes import RayNodes, end
 from tests.flows.test_golden import digests, untimed

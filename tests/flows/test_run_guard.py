@@ -17,10 +17,10 @@ from prefect.client.schemas.filters import (
 )
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.run_guard import workspace_tag
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import digest_file
-from pipeline_lib.storage.workspace import Workspace
+from flows.run.guard import workspace_tag
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import digest_file
+from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
 
 FLOW = """

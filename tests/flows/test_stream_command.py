@@ -12,7 +12,7 @@ import time
 import pytest
 
 from flows.cli.app import main
-from tests.unit.streams.topics import Topics, cluster_for_tests
+from tests.unit.publish.streams.topics import Topics, cluster_for_tests
 
 NUM_LINES = 10_000
 GROUP = "judges"
@@ -166,7 +166,7 @@ def test_without_the_extra(monkeypatch, capsys):
     """One line with the command to install it, exit code 2."""
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     for name in ("kafka", "bridge", "messages", "publish"):
-        monkeypatch.delitem(sys.modules, f"pipeline_lib.streams.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"pipeline_lib.publish.streams.{name}", raising=False)
     with pytest.raises(SystemExit) as ended:
         main(["stream", "verify", "--brokers", "127.0.0.1:1", "--from", "a", "--to", "b"])
     assert ended.value.code == 2

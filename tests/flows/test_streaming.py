@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import read_events
 
 SMOKE = ("--profile", "smoke", "--runner", "thread")

@@ -5,10 +5,10 @@ import os
 import pytest
 import torch
 
-from pipeline_lib.serving.chat_model import Decoding, Request
-from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.engines.chat_model import Decoding, Request
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from tests.simulated_cuda import device
-from tests.unit.training import conftest as loop
+from tests.unit.train import conftest as loop
 
 pytestmark = pytest.mark.gpu
 tiny, problems, base = loop.tiny, loop.problems, loop.base

@@ -4,16 +4,16 @@ import pytest
 import torch
 
 from pipeline_lib.determinism import deterministic
-from pipeline_lib.latent.evaluation.branch_metrics import count_batch
-from pipeline_lib.latent.evaluation.evaluation_folder import compute_device
+from pipeline_lib.engines.chat_model import Decoding, Request
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
+from pipeline_lib.engines.known.engine import ServedModel
+from pipeline_lib.engines.known.vllm import VLLM
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.chat_model import Decoding, Request
-from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.serving.engines.engine import ServedModel
-from pipeline_lib.serving.engines.vllm import VLLM
-from tests.unit.classmate.peer_models import save_peer
-from tests.unit.latent.small_models import random_batch, small_prr, small_trm
-from tests.unit.training import conftest as loop
+from pipeline_lib.systems.prr.evaluation.branch_metrics import count_batch
+from pipeline_lib.systems.prr.evaluation.evaluation_folder import compute_device
+from tests.unit.systems.classmate.peer_models import save_peer
+from tests.unit.systems.prr.small_models import random_batch, small_prr, small_trm
+from tests.unit.train import conftest as loop
 
 pytestmark = pytest.mark.gpu
 tiny, problems, base = loop.tiny, loop.problems, loop.base

@@ -7,7 +7,7 @@ from benchmarks.training_precision import held_out_loss, store, train
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.training.bootstrap import make_base_policy
+from pipeline_lib.train.bootstrap import make_base_policy
 
 pytestmark = pytest.mark.gpu
 TRAINED, RATE, STEPS = 200, 1e-5, 20

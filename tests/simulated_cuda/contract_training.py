@@ -11,20 +11,20 @@ import pytest
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from pipeline_lib.collaborative.synthesizer import train_synthesizer
-from pipeline_lib.latent.training.train import train_latent
 from pipeline_lib.params.train import Method
-from pipeline_lib.storage import manifests
-from pipeline_lib.training.methods import train_policy
+from pipeline_lib.store import manifests
+from pipeline_lib.systems.pacore.synthesizer import train_synthesizer
+from pipeline_lib.systems.prr.training.train import train_latent
+from pipeline_lib.train.methods import train_policy
 from tests.simulated_cuda import device
-from tests.unit.adaptive import conftest as threads
-from tests.unit.adaptive.rl import test_train as thread_rl
-from tests.unit.adaptive.test_sft import PARAMS
-from tests.unit.adaptive.test_sft import train as train_threads
-from tests.unit.classmate import tiny_training as classmate
-from tests.unit.collaborative import test_synthesizer as pacore
-from tests.unit.latent.small_training import small_training
-from tests.unit.training import conftest as loop
+from tests.unit.systems.apr import conftest as threads
+from tests.unit.systems.apr.rl import test_train as thread_rl
+from tests.unit.systems.apr.test_sft import PARAMS
+from tests.unit.systems.apr.test_sft import train as train_threads
+from tests.unit.systems.classmate import tiny_training as classmate
+from tests.unit.systems.pacore import test_synthesizer as pacore
+from tests.unit.systems.prr.small_training import small_training
+from tests.unit.train import conftest as loop
 
 pytestmark = pytest.mark.gpu
 tiny, problems, rows, base, request_for = (

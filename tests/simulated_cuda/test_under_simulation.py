@@ -20,7 +20,7 @@ CONTRACTS = [
     HERE / "contract_training.py",
     HERE / "contract_evaluation.py",
     HERE / "contract_precision.py",
-    pathlib.Path("tests/unit/latent/test_on_gpu.py"),
+    pathlib.Path("tests/unit/systems/prr/test_on_gpu.py"),
 ]
 
 

@@ -9,8 +9,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pipeline_lib.determinism import deterministic, trainer_seed
-from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.decoding.sampler import sample_tokens
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.embedded.sampler import sample_tokens
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 
@@ -61,7 +61,7 @@ def test_cublas_has_a_deterministic_workspace_in_every_process(given, expected):
     """Without it strict mode refuses every matrix product on CUDA. Draws set it, too; a given value stays."""
     environment = {key: value for key, value in os.environ.items() if key != CUBLAS}
     code = (
-        f"import pipeline_lib.serving.decoding.embedded_engine, os; print(os.environ[{CUBLAS!r}])"
+        f"import pipeline_lib.engines.embedded.embedded_engine, os; print(os.environ[{CUBLAS!r}])"
     )
     found = subprocess.run(
         [sys.executable, "-c", code],

@@ -3,9 +3,9 @@
 import pytest
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.loop import preflight
 from pipeline_lib.params.whole import Params
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.loop import preflight
 
 WEIGHTS = 4 * 12 * 4 * 128**2
 """Bytes of a policy of 4 layers of width 128."""

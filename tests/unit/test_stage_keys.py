@@ -9,26 +9,26 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline_lib.stages import keys
-from pipeline_lib.stages.keys import code_digest, import_closure, source_file, stage_key
+from pipeline_lib.store import keys
+from pipeline_lib.store.keys import code_digest, import_closure, source_file, stage_key
 
-MODULE = "pipeline_lib.storage.shards"
+MODULE = "pipeline_lib.store.shards"
 
 
 def test_closure_holds_what_is_imported_and_nothing_else():
     """The closure of shards has manifests, files and errors, and no module of problems."""
     assert import_closure(MODULE) == [
         "pipeline_lib.errors",
-        "pipeline_lib.storage.files",
-        "pipeline_lib.storage.manifests",
-        "pipeline_lib.storage.shards",
+        "pipeline_lib.store.files",
+        "pipeline_lib.store.manifests",
+        "pipeline_lib.store.shards",
         "pipeline_lib.terminal_text",
     ]
 
 
 def test_closure_reaches_across_packages():
     """The closure of a stage has the modules that it calls, and no params of other stages."""
-    closure = import_closure("pipeline_lib.loop.prepare")
+    closure = import_closure("pipeline_lib.systems.loop.prepare")
     assert "pipeline_lib.seeding" in closure
     assert "pipeline_lib.params.train" not in closure
 
@@ -36,8 +36,8 @@ def test_closure_reaches_across_packages():
 def test_source_file_of_modules_and_packages():
     """The file that is digested is the one that the module was loaded from."""
     root = pathlib.Path(__file__).parents[2]
-    assert source_file(MODULE) == root / "pipeline_lib" / "storage" / "shards.py"
-    assert source_file("pipeline_lib.storage") == root / "pipeline_lib" / "storage" / "__init__.py"
+    assert source_file(MODULE) == root / "pipeline_lib" / "store" / "shards.py"
+    assert source_file("pipeline_lib.store") == root / "pipeline_lib" / "store" / "__init__.py"
 
 
 def test_key_changes_with_each_part_and_is_stable_otherwise():
@@ -56,7 +56,7 @@ def test_key_changes_with_each_part_and_is_stable_otherwise():
 def test_code_digest_follows_the_closure():
     """Modules with different closures have different digests, equal on every call."""
     assert code_digest(MODULE) == code_digest(MODULE)
-    assert code_digest(MODULE) != code_digest("pipeline_lib.storage.manifests")
+    assert code_digest(MODULE) != code_digest("pipeline_lib.store.manifests")
 
 
 class Copy:
@@ -70,7 +70,7 @@ class Copy:
 
     def keys(self, *modules: str) -> list[str]:
         calls = ", ".join(f"stage_key({name!r}, params={{}}, inputs={{}})" for name in modules)
-        script = f"from pipeline_lib.stages.keys import stage_key; print({calls})"
+        script = f"from pipeline_lib.store.keys import stage_key; print({calls})"
         command = [sys.executable, "-c", script]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=True)
         return done.stdout.split()
@@ -110,9 +110,9 @@ def test_a_changed_judge_judges_again_and_draws_nothing_again(tmp_path):
     """Judges are imported by name: a constant of the math judge changes the key of verification,
     not that of sampling."""
     copy = Copy(tmp_path)
-    stages = ("pipeline_lib.loop.verify", "pipeline_lib.loop.sample")
+    stages = ("pipeline_lib.systems.loop.verify", "pipeline_lib.systems.loop.sample")
     verification, sampling = copy.keys(*stages)
-    changed = copy.keys_with("verification/math/symbolic/equality.py", with_constant, *stages)
+    changed = copy.keys_with("verify/math/symbolic/equality.py", with_constant, *stages)
     assert changed[0] != verification
     assert changed[1] == sampling
 

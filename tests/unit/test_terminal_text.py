@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from flows.terminal import PlainConsole
+from flows.run.terminal import PlainConsole
 from pipeline_lib.errors import reason_of
 from pipeline_lib.terminal_text import one_line, printable
 

@@ -6,11 +6,11 @@ import time
 
 import psutil
 
+from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.params.paths import CountdownParams, SampleParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.sampling.paths import KIND, sample_paths
-from pipeline_lib.serving.decoding.embedded_engine import shared_engine
-from pipeline_lib.storage import shards
+from pipeline_lib.store import shards
 
 SEED = 7
 LINES = 10

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM
 
+from pipeline_lib.engines.pretrained import chat_format_of, load_tokenizer
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, WordProblemParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.problems.word_problems import splits
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.serving.pretrained import chat_format_of, load_tokenizer
-from pipeline_lib.training.bootstrap import make_tokenizer
+from pipeline_lib.train.bootstrap import make_tokenizer
 
 SEED = 7
 CONTEXT = 512

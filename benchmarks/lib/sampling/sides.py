@@ -18,9 +18,9 @@ import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig
 
 from benchmarks.lib.sampling.models import DEVICE, Work, load_model
-from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.decoding.continuous_batch import ContinuousBatch, SequenceRequest
-from pipeline_lib.serving.decoding.decode_pass import COHORT_PASS, PADDED_PASS, DecodePass
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.embedded.continuous_batch import ContinuousBatch, SequenceRequest
+from pipeline_lib.engines.embedded.decode_pass import COHORT_PASS, PADDED_PASS, DecodePass
 
 BATCH_ROWS = 512
 """Rows that an engine decodes together: the default of `sample.batch_size`."""

@@ -15,8 +15,8 @@ from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.training.bootstrap import make_base_policy, save_blank_policy
-from pipeline_lib.training.phases import Row
+from pipeline_lib.train.bootstrap import make_base_policy, save_blank_policy
+from pipeline_lib.train.phases import Row
 
 SEED = 7
 ENDS = {"long-tailed": 4, "terse": 40}

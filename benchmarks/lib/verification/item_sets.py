@@ -16,8 +16,8 @@ from typing import Any
 from benchmarks.lib.math_pairs.pair import boxed
 from benchmarks.lib.verification.families import FAMILIES, Member
 from pipeline_lib.seeding import child_random
-from pipeline_lib.verification.math.exact.normal_form import exact_value, normalize
-from pipeline_lib.verification.math.extraction import extract
+from pipeline_lib.verify.math.exact.normal_form import exact_value, normalize
+from pipeline_lib.verify.math.extraction import extract
 
 GROUP_SIZE = 8
 NUM_GOLDS = 6

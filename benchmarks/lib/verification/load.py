@@ -20,7 +20,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.seeding import child_random
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verification.dispatch import Item, open_verifier
+from pipeline_lib.verify.dispatch import Item, open_verifier
 
 ROUND_SIZE = 1200
 SHARD_SIZE = 30

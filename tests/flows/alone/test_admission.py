@@ -2,12 +2,12 @@
 
 import pytest
 
-from flows.admission import admitted
+from flows.run.admission import admitted
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.loop import preflight
 from pipeline_lib.params.whole import Params
-from pipeline_lib.stages.stage import Run
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.loop import preflight
+from pipeline_lib.systems.stage import Run
 
 
 def params(**sections):

@@ -18,9 +18,9 @@ from pipeline_lib.records import Problem
 from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.training.bootstrap import LlamaSizes, make_tokenizer, save_blank_llama
-from pipeline_lib.verification.golds import open_gold_check
-from tests.unit.serving.served_model import MODEL, served
+from pipeline_lib.train.bootstrap import LlamaSizes, make_tokenizer, save_blank_llama
+from pipeline_lib.verify.golds import open_gold_check
+from tests.unit.engines.served_model import MODEL, served
 
 pytestmark = pytest.mark.slow
 ENVIRONMENT = REPOSITORY / ".venv-serve"

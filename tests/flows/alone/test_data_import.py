@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from flows.cli.data import import_
+from flows.cli.files.data import import_
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import PARAMS_FILE, load_params
 from pipeline_lib.repository import REPOSITORY

@@ -20,14 +20,14 @@ import psutil
 import pytest
 import yaml
 
-from flows.alerts import PENDING_S
-from flows.prefect_file import PREFECT_FILE
-from flows.server import HEARTBEAT_S
+from flows.platform.alerts import PENDING_S
+from flows.platform.prefect_file import PREFECT_FILE
+from flows.server.server import HEARTBEAT_S
 from pipeline_lib.params_file import load_params
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import digest_file
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import digest_file
+from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import events_size
 from tests.flows.conftest import SAME_KERNELS
 from tests.flows.deployed_site import RUN_S, Mail, Posts, Site, work_done
@@ -192,7 +192,10 @@ def test_the_file_is_checked(site):
     """A key that Prefect would ignore, and an entry point that does not exist, are one line each."""
     for changes, words in (
         ({"shcedules": []}, "deployments.1.shcedules"),
-        ({"entrypoint": "flows.deployments.evaluation"}, "no flow at flows.deployments.evaluation"),
+        (
+            {"entrypoint": "flows.platform.deployments.evaluation"},
+            "no flow at flows.platform.deployments.evaluation",
+        ),
     ):
         done = site.command("deploy", "--file", edited(site, "weekly", **changes))
         assert done.returncode == 2

@@ -14,7 +14,7 @@ from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.cli import machine_checks, service_checks
+from flows.cli.platform import machine_checks, service_checks
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.repository import REPOSITORY
 from tests.faults.small_disk import small_disk

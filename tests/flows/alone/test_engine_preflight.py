@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from flows.admission import admitted
 from flows.cli.app import main
+from flows.run.admission import admitted
+from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.serving.engines.table import check_installed
-from pipeline_lib.stages.stage import Run
-from tests.unit.classmate.peer_models import save_peer
+from pipeline_lib.systems.stage import Run
+from tests.unit.systems.classmate.peer_models import save_peer
 
 
 @pytest.fixture(scope="module")

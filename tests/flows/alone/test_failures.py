@@ -15,11 +15,12 @@ import torch
 from prefect.exceptions import ParameterTypeError, PrefectHTTPStatusError
 from safetensors import SafetensorError
 
-from flows import server, watch
-from flows.failures import failure_line, unwrapped_signals
-from flows.runners import cluster
-from flows.terminal import complain
-from flows.watch import silence_problem
+from flows.ray.runners import cluster
+from flows.run import watch
+from flows.run.failures import failure_line, unwrapped_signals
+from flows.run.terminal import complain
+from flows.run.watch import silence_problem
+from flows.server import server
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.telemetry import read_events, record_event

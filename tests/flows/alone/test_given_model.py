@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from pipeline_lib.storage import shards
-from pipeline_lib.storage.workspace import Workspace
-from tests.unit.training.weights.gguf_files import tiny_llama, write_gguf
+from pipeline_lib.store import shards
+from pipeline_lib.store.workspace import Workspace
+from tests.unit.train.weights.gguf_files import tiny_llama, write_gguf
 
 pytestmark = pytest.mark.slow
 FOLDERS = [

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from pipeline_lib.storage import manifests, shards
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests, shards
+from pipeline_lib.store.workspace import Workspace
 
 pytestmark = pytest.mark.slow
 

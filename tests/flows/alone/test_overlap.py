@@ -6,9 +6,9 @@ import pytest
 
 from flows.cli.app import main
 from pipeline_lib.problems.loading import load_splits
-from pipeline_lib.storage import shards
-from pipeline_lib.storage.workspace import Workspace
-from tests.unit.evaluation.judged_groups import judged_group
+from pipeline_lib.store import shards
+from pipeline_lib.store.workspace import Workspace
+from tests.unit.study.judged_groups import judged_group
 
 
 def hold(workspace, **splits):

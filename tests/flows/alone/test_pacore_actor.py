@@ -7,11 +7,11 @@ import threading
 
 import pytest
 
-from flows.pacore_actor import WorkerActor, WorkerOrder
+from flows.ray.pacore_actor import WorkerActor, WorkerOrder
+from pipeline_lib.engines.chat_model import Request
+from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.chat_model import Request
-from pipeline_lib.serving.client import ServerChat
-from tests.unit.collaborative.scripted_chat import DECODING, TURNS, scripted, text_of
+from tests.unit.systems.pacore.scripted_chat import DECODING, TURNS, scripted, text_of
 
 GIVE_UP_S = 60.0
 NUM_CALLS = 4

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from flows.cli.app import main
-from tests.unit.collaborative.scripted_chat import by_seed
-from tests.unit.serving.scripted_server import MODEL, answers, scripted_server
+from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
+from tests.unit.systems.pacore.scripted_chat import by_seed
 
 NUM_QUESTIONS = 12
 GIVE_UP_S = 120.0

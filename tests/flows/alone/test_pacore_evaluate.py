@@ -7,12 +7,12 @@ import pytest
 from starlette.responses import JSONResponse
 
 from flows.cli.app import main
-from pipeline_lib.collaborative.evaluation.evaluate import read_splits
-from pipeline_lib.collaborative.message_cache import read_cache
 from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.trained import write_record
-from tests.unit.collaborative.scripted_chat import chat_response
-from tests.unit.serving.scripted_server import MODEL, answers, scripted_server
+from pipeline_lib.systems.pacore.evaluation.evaluate import read_splits
+from pipeline_lib.systems.pacore.message_cache import read_cache
+from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
+from tests.unit.systems.pacore.scripted_chat import chat_response
 
 NUM_PROBLEMS = 6
 SETTINGS = [

@@ -14,9 +14,9 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline_lib.engines.client.session import gather_all
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.serving.session import gather_all
-from pipeline_lib.training.bootstrap import save_blank_policy
+from pipeline_lib.train.bootstrap import save_blank_policy
 from tests.flows.alone.conftest import GIVE_UP_S, Serving
 
 QUESTION = [{"role": "user", "content": "2,3,7=42"}]
@@ -217,7 +217,7 @@ def test_a_killed_engine_costs_a_retry_and_sigterm_leaves_no_process(start, mode
             long = asyncio.create_task(create(**asked, max_tokens=1000, extra_body=more))
             await asyncio.sleep(1.0)
             for process in serving.family:
-                if "pipeline_lib.serving.front.server" in process.cmdline():
+                if "pipeline_lib.engines.server.server" in process.cmdline():
                     process.kill()
             return await long
 

@@ -12,9 +12,9 @@ import pytest
 from ray.util import get_node_ip_address
 
 from flows.cli.app import main
-from flows.loopback import unused_port
+from flows.server.loopback import unused_port
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.training.bootstrap import save_blank_policy
+from pipeline_lib.train.bootstrap import save_blank_policy
 from tests.flows.pacore_cluster import (
     KEY,
     NUM_CALLS,
@@ -26,7 +26,7 @@ from tests.flows.pacore_cluster import (
     questions,
     ready,
 )
-from tests.unit.serving.scripted_server import scripted_server
+from tests.unit.engines.scripted_server import scripted_server
 
 NOBODY = "127.0.0.1:9"
 

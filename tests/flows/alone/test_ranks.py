@@ -7,7 +7,7 @@ import time
 
 import psutil
 
-from flows.ranks import run_ranks
+from flows.run.ranks import run_ranks
 
 
 def ranks_of(code, *, count=2):
@@ -33,7 +33,7 @@ def test_a_failure_of_another_rank_is_shown(capsys):
 def test_sigterm_is_passed_on():
     """The command and its processes end with 143."""
     script = (
-        "import sys\nfrom flows.ranks import run_ranks\n"
+        "import sys\nfrom flows.run.ranks import run_ranks\n"
         "code = 'import time; print(1, flush=True); time.sleep(600)'\n"
         "sys.exit(run_ranks([sys.executable, '-c', code], count=2))"
     )

@@ -4,12 +4,12 @@ import pathlib
 
 import pytest
 
-from flows.prefect_file import PREFECT_FILE, read_prefect_file
-from flows.run_request import RunRequest, described
+from flows.platform.prefect_file import PREFECT_FILE, read_prefect_file
+from flows.run.request import RunRequest, described
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import load_params
 from pipeline_lib.repository import REPOSITORY
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.stage import Run
 
 
 def test_a_request_resolves_as_the_command_does(tmp_path, monkeypatch):

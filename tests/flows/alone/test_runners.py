@@ -19,14 +19,8 @@ from prefect.settings import (
     temporary_settings,
 )
 
-from flows.fan_out import Chain, map_bounded, result_of
-from flows.runners import (
-    SHARDS_PER_WORKER,
-    asking_for,
-    cluster,
-    shards_in_flight,
-    task_runner,
-)
+from flows.parallel.fan_out import Chain, map_bounded, result_of
+from flows.ray.runners import SHARDS_PER_WORKER, asking_for, cluster, shards_in_flight, task_runner
 from pipeline_lib.params.whole import ExecutionParams
 
 GIVE_UP_S = 60.0

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.training.bootstrap import save_blank_policy
-from tests.unit.serving.supervisor.small_environment import small_environment
+from pipeline_lib.train.bootstrap import save_blank_policy
+from tests.unit.engines.launch.small_environment import small_environment
 
 
 @pytest.fixture(scope="module")

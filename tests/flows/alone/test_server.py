@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from flows import server
+from flows.server import server
 from pipeline_lib.errors import ReasonloopError
 
 

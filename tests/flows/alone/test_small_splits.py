@@ -6,9 +6,9 @@ import pytest
 from rich.console import Console
 
 from flows.cli.progress import shown_progress
-from pipeline_lib.loop.prepare import prepare
 from pipeline_lib.params_file import load_params
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.loop.prepare import prepare
+from pipeline_lib.systems.stage import Run
 
 
 @pytest.mark.parametrize("repeats", [1, 2])

@@ -5,18 +5,13 @@ import shutil
 import pytest
 
 from benchmarks.apr_engines import compare_engines, find_difference
-from pipeline_lib.adaptive.countdown.data_folder import ProblemLine
+from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.serving.decoding.embedded_engine import shared_engine
-from tests.unit.adaptive.learned_model import (
-    SOLVED,
-    save_record,
-    shared_model,
-    trace,
-)
-from tests.unit.serving.served_model import served
+from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
+from tests.unit.engines.served_model import served
+from tests.unit.systems.apr.learned_model import SOLVED, save_record, shared_model, trace
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,10 @@ import time
 import pytest
 
 from flows.cli.app import main
-from pipeline_lib.adaptive.evaluation import plans
-from pipeline_lib.storage.files import digest_file, read_json, read_json_lines
-from tests.unit.adaptive.learned_model import (
-    SOLVED,
-    UNSOLVED,
-    save_record,
-    shared_model,
-    trace,
-)
-from tests.unit.serving.served_model import served
+from pipeline_lib.store.files import digest_file, read_json, read_json_lines
+from pipeline_lib.systems.apr.evaluation import plans
+from tests.unit.engines.served_model import served
+from tests.unit.systems.apr.learned_model import SOLVED, UNSOLVED, save_record, shared_model, trace
 
 FILES = ("rollouts.jsonl", "metrics.json", "report.html")
 FEW = ("--set", "evaluate.resamples=200")

@@ -4,11 +4,11 @@ import shutil
 
 import pytest
 
-from pipeline_lib.adaptive.model_record import read_record
-from pipeline_lib.stages.adaptive import ADAPTIVE
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import read_json
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import read_json
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.apr.model_record import read_record
+from pipeline_lib.systems.apr.stages import ADAPTIVE
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows.smoke_runs import APR
 

@@ -6,15 +6,15 @@ from starlette.responses import JSONResponse
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from flows.cli.app import main
-from pipeline_lib.adaptive.rollout import Event
-from pipeline_lib.adaptive.runtime import Limits
-from pipeline_lib.adaptive.solve import SolveSetting, solve, solve_all
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.seeding import child_random
-from pipeline_lib.serving.chat_model import Decoding
-from pipeline_lib.serving.client import ServerChat
-from tests.unit.adaptive.learned_model import save_tokenizer
-from tests.unit.collaborative.scripted_chat import chat_response
-from tests.unit.serving.scripted_server import MODEL, scripted_server
+from pipeline_lib.systems.apr.rollout import Event
+from pipeline_lib.systems.apr.runtime import Limits
+from pipeline_lib.systems.apr.solve import SolveSetting, solve, solve_all
+from tests.unit.engines.scripted_server import MODEL, scripted_server
+from tests.unit.systems.apr.learned_model import save_tokenizer
+from tests.unit.systems.pacore.scripted_chat import chat_response
 
 PIECES = (
     *("<spawn>", "</spawn>", "<task>", "</task>", "<join>", "</join>", "<result>", "42", "so"),

@@ -13,19 +13,21 @@ import ray
 from ray._private.state import actors
 from ray.util import list_named_actors
 
-from flows.classmate_actor import Opening
-from flows.classmate_peers import opened_peers
-from flows.ray_peers import MAX_RESTARTS
-from pipeline_lib.classmate.body import BATCH_SIZE, PeerBody, check_peer, peer_identity
-from pipeline_lib.classmate.peer import Peer, PeerFailedError
+from flows.ray.classmate_actor import Opening
+from flows.ray.classmate_peers import opened_peers
+from flows.ray.peers import MAX_RESTARTS
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams, ResourceParams, TaskResources
 from pipeline_lib.records import FinishReason
-from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
-from pipeline_lib.storage.files import digest_json
+from pipeline_lib.store.files import digest_json
+from pipeline_lib.systems.classmate.body import BATCH_SIZE, PeerBody, check_peer, peer_identity
+from pipeline_lib.systems.classmate.peer import Peer, PeerFailedError
 from pipeline_lib.telemetry import read_events
-from tests.unit.classmate.peer_models import (
+from tests.unit.engines.scripted_server import answers as replies
+from tests.unit.engines.scripted_server import never, scripted_server
+from tests.unit.systems.classmate.peer_models import (
     DECODING,
     QUESTIONS,
     answers,
@@ -33,8 +35,6 @@ from tests.unit.classmate.peer_models import (
     save_peer,
     served_at,
 )
-from tests.unit.serving.scripted_server import answers as replies
-from tests.unit.serving.scripted_server import never, scripted_server
 
 DEADLINE_S = 2.0
 """Of a call to a peer that hangs."""

@@ -13,9 +13,9 @@ from flows.cli.app import main
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.storage.files import read_json_lines
-from pipeline_lib.training.bootstrap import make_base_policy
-from tests.unit.serving.served_model import MODEL, served
+from pipeline_lib.store.files import read_json_lines
+from pipeline_lib.train.bootstrap import make_base_policy
+from tests.unit.engines.served_model import MODEL, served
 
 PROBLEMS = generate(CountdownParams(num_numbers=3, high=9), seed=4, count=8)
 FEW = ("--set", "evaluate.resamples=200", "--max-new-tokens", 16)

@@ -5,13 +5,13 @@ import os
 
 import pytest
 
-from flows.cli.classmate import show
-from pipeline_lib.classmate.draw_files import DrawRecord, RewardedPath, write_draw
+from flows.cli.classmate.run import show
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.stages.classmate import CLASSMATE
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import digest_file, read_json
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import digest_file, read_json
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.classmate.draw_files import DrawRecord, RewardedPath, write_draw
+from pipeline_lib.systems.classmate.stages import CLASSMATE
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows import smoke_runs
 

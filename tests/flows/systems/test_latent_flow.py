@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline_lib.stages.latent import LATENT
-from pipeline_lib.storage import manifests
-from pipeline_lib.storage.files import read_json
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import read_json
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.prr.stages import LATENT
 from pipeline_lib.telemetry import events_size, read_events
 
 TINY = """

@@ -3,9 +3,9 @@
 import pytest
 
 from flows.cli.app import main
-from pipeline_lib.latent.data.dataset_files import read_identifiers, read_set
-from tests.unit.latent.sample_boards import MAZE, MAZE_SOLVED, SOLVED, SUDOKU, write_csv
-from tests.unit.latent.sample_puzzles import write_combined, write_repository
+from pipeline_lib.systems.prr.data.dataset_files import read_identifiers, read_set
+from tests.unit.systems.prr.sample_boards import MAZE, MAZE_SOLVED, SOLVED, SUDOKU, write_csv
+from tests.unit.systems.prr.sample_puzzles import write_combined, write_repository
 
 
 @pytest.fixture

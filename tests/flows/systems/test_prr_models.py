@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from flows.cli.app import main
-from pipeline_lib.storage.manifests import read_manifest
-from tests.unit.latent.sample_puzzles import write_combined
+from pipeline_lib.store.manifests import read_manifest
+from tests.unit.systems.prr.sample_puzzles import write_combined
 
 TINY = """
 latent:

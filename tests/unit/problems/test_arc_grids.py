@@ -15,7 +15,7 @@ from pipeline_lib.problems.loading import load_splits
 from pipeline_lib.problems.raw_files import folder_rows
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.problems.splits import make_splits
-from pipeline_lib.verification.arc import judge
+from pipeline_lib.verify.arc import judge
 from tests.synthetic_data import ARC_COUNTS
 from tests.unit.synthetic_grids import grids
 

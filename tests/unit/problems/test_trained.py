@@ -2,11 +2,11 @@
 
 import pytest
 
+from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import CorruptArtifactError
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.problems.trained import RECORD_NAME, trained_on, write_record
 from pipeline_lib.records import Problem
-from pipeline_lib.serving.identity import model_identity
 
 
 def problem(name, question):

@@ -9,7 +9,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import PrepareParams, VerifyParams, WordProblemParams
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.word_problems import splits, templates
-from pipeline_lib.verification.dispatch import Item, open_verifier
+from pipeline_lib.verify.dispatch import Item, open_verifier
 
 COUNTS = {"test": 150, "train": 400, "bootstrap": 60}
 CALCULATION = re.compile(r"(\d+)([-+*/])(\d+)=<<\1\2\3=(\d+)>>\4\b")

@@ -22,7 +22,7 @@ from pipeline_lib.sampling.accounting import (
     spent_on,
 )
 from pipeline_lib.sampling.paths import path_counts
-from pipeline_lib.storage.shards import write_shard
+from pipeline_lib.store.shards import write_shard
 from pipeline_lib.telemetry import read_events
 
 

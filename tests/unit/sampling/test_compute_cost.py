@@ -1,8 +1,8 @@
 """Sequential and parallel costs."""
 
+from pipeline_lib.engines.chat_model import Completion
 from pipeline_lib.records import FinishReason
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, request_cost, round_cost
-from pipeline_lib.serving.chat_model import Completion
 
 
 def completion(tokens, *, prompt=7, cached=0, error=None, opens=False):

@@ -6,7 +6,7 @@ from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.records import FinishReason, Path, Problem
 from pipeline_lib.sampling.paths import KIND, path_counts, sample_paths
 from pipeline_lib.seeding import consecutive_seeds
-from pipeline_lib.storage.shards import read_shard, write_shard
+from pipeline_lib.store.shards import read_shard, write_shard
 
 PROBLEMS = [
     Problem(id=f"c{i}", question="?", gold=CountdownGold(numbers=(i, 1), target=i + 1), source="t")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pipeline_lib.engines.chat_model import Conversation
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
@@ -12,7 +13,6 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import instruction, render, stops, template_digest, user_message
-from pipeline_lib.serving.chat_model import Conversation
 
 COUNTDOWN = Problem(
     id="c", question="Make 24.", gold=CountdownGold(numbers=(3, 5, 3), target=24), source="test"

@@ -10,7 +10,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.verification.dispatch import Item, open_verifier
+from pipeline_lib.verify.dispatch import Item, open_verifier
 
 GSM8K = "She sells 16 - 3 = <<16-3=13>>13 eggs.\nThat is 13 * 2 = $<<13*2=26>>26.\n#### 26"
 PROBLEMS = [

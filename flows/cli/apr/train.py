@@ -1,0 +1,128 @@
+"""`reasonloop apr train` and `rl`."""
+
+import pathlib
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from cyclopts import Parameter, validators
+
+from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions
+from flows.cli.progress import progress_bar
+from flows.run.terminal import say
+
+Minutes = Annotated[
+    float | None,
+    Parameter(
+        help="Time limit; training stops behind a checkpoint, and the same command resumes it.",
+        validator=validators.Number(gt=0),
+    ),
+]
+_SHOWN = {
+    "reward": "reward {:.3f}",
+    "accuracy": "accuracy {:.3f}",
+    "children": "children {:.1f}",
+    "drawn_tokens": "drawn tokens {:.0f}",
+    "kl": "k3 {:.5f}",
+    "clip_fraction": "clipped {:.4f}",
+    "unjudged": "failed {:.3f}",
+}
+"""Metrics of a step that are printed."""
+
+
+def train(
+    data: Annotated[pathlib.Path, Parameter(help="Folder of `reasonloop apr generate`.")],
+    /,
+    *,
+    kind: Annotated[Literal["parallel", "serial"], Parameter(help="Traces to train on.")],
+    output: ModelFolder,
+    minutes: Minutes = None,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Train a small model from scratch on traces; an interrupted training resumes.
+
+    A training that stops because of `--minutes` ends with exit code 3.
+
+    **Examples:**
+
+        reasonloop apr train data/apr --kind parallel --output models/apr-parallel
+        reasonloop apr train data/apr --kind serial --output models/apr-serial --minutes 10
+    """
+    loaded = params.load()
+    from pipeline_lib.systems.apr.model_record import read_record  # noqa: PLC0415 - after the params
+    from pipeline_lib.systems.apr.sft import train_on_traces  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.train.tracking.trackers import trackers_beside  # noqa: PLC0415 - as above
+
+    output = output.resolve()
+    trackers = trackers_beside(output, loaded.execution.report_to)
+    with progress_bar(f"train {kind}") as moved:
+        manifest = train_on_traces(
+            data.resolve(),
+            kind,
+            output,
+            loaded.adaptive,
+            seed=loaded.seed,
+            max_seconds=_seconds(minutes),
+            progress=moved,
+            trackers=trackers,
+        )
+    record = read_record(output)
+    say(f"sequences: {record.sequences}, and {record.dropped} longer than {record.window} tokens")
+    tokens = manifest.counts["trained_tokens"]
+    say(f"model: {output}, {tokens:.0f} trained tokens, digest {manifest.digest[:16]}")
+
+
+def rl(
+    model: Annotated[
+        pathlib.Path, Parameter(help="Folder of `reasonloop apr train`, or of this command.")
+    ],
+    /,
+    *,
+    data: Annotated[
+        pathlib.Path,
+        Parameter(help="Folder of `reasonloop apr generate`; its training problems are used."),
+    ],
+    output: ModelFolder,
+    minutes: Minutes = None,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Train a model on rollouts of its own, rewarded by their answers; an interrupted training resumes.
+
+    A training that stops because of `--minutes` ends with exit code 3.
+
+    **Examples:**
+
+        reasonloop apr rl models/apr-parallel --data data/apr --output models/apr-parallel-rl
+        reasonloop apr rl models/apr-serial --data data/apr --output models/apr-serial-rl --minutes 10
+        reasonloop apr rl models/apr-parallel --data data/apr --output models/apr-5 --set adaptive.rl.children=5
+    """
+    loaded = params.load()
+    from pipeline_lib.systems.apr.rl.train import train_by_rl  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.train.tracking.trackers import trackers_beside  # noqa: PLC0415 - as above
+
+    output = output.resolve()
+    trackers = trackers_beside(output, loaded.execution.report_to)
+    with progress_bar("rl") as moved:
+
+        def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            moved(step, total)
+            shown = [text.format(metrics[name]) for name, text in _SHOWN.items() if name in metrics]
+            say(f"step {step} of {total}: {', '.join(shown)}")
+
+        manifest = train_by_rl(
+            model.resolve(),
+            data.resolve(),
+            output,
+            loaded.adaptive.rl,
+            seed=loaded.seed,
+            max_seconds=_seconds(minutes),
+            progress=progress,
+            trackers=trackers,
+        )
+    tokens = manifest.counts["drawn_tokens"]
+    say(
+        f"model: {output}, {tokens:.0f} tokens of drawn sequences with their prompts, digest {manifest.digest[:16]}"
+    )
+
+
+def _seconds(minutes: float | None) -> float | None:
+    return None if minutes is None else 60 * minutes

@@ -1,0 +1,1 @@
+"""Commands of the verified loop and its stages."""

@@ -1,0 +1,95 @@
+"""`reasonloop verify`: judge the answers of a JSON-lines file."""
+
+import pathlib
+from collections import Counter
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.table import Table
+
+from flows.cli.options import DEFAULT_PARAMS, LinesFile, ParamsOptions, Workers
+from flows.cli.progress import progress_bar
+from flows.run.terminal import console, say
+from pipeline_lib.verify.lines.files import verify_lines
+from pipeline_lib.verify.lines.summary import LineSummary
+
+_SHOWN_DISAGREEMENTS = 10
+_SHOWN_UNSCORED = 20
+
+
+def verify(
+    source: Annotated[pathlib.Path, Parameter(help="Answers to judge, as JSON lines.")],
+    /,
+    *,
+    output: LinesFile,
+    workers: Workers = 2,
+    audit: Annotated[
+        bool,
+        Parameter(
+            negative="", help="Show answers that only the strict score refuses, or that have none."
+        ),
+    ] = False,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Judge the answers of a JSON-lines file; one verdict line per input line, in order.
+
+    Input lines: `{"id","kind":"math","gold","text"}`,
+    `{"id","kind":"countdown","numbers","target","text"}`,
+    `{"id","kind":"code","entry_point","tests","text"}`,
+    `{"id","kind":"program","tests":[{"input","output"}],"checker":"tokens","text"}` or
+    `{"id","kind":"arc","gold":[[1,2],[3,4]],"text"}`. Output lines:
+    `{"id","status","strict","lenient","extracted","rule","detail","seconds"}`.
+
+    **Example:**
+
+        reasonloop verify answers.jsonl --output verdicts.jsonl --workers 2
+    """
+    loaded = params.load()
+    with progress_bar("verify") as moved:
+        summary = verify_lines(source, output, loaded.verify, workers=workers, on_progress=moved)
+    _print_summary(summary)
+    if summary.num_labelled:
+        _print_agreement(summary)
+    if audit:
+        _print_audit(summary)
+    say(f"verdicts: {output}")
+
+
+def _print_summary(summary: LineSummary) -> None:
+    table = Table("status", "lines", box=None, pad_edge=False)
+    for status, count in summary.by_status.most_common():
+        table.add_row(status, str(count))
+    console.print(table)
+    if scored := summary.num_scored:
+        say(
+            f"right: {summary.num_strict} strict ({summary.num_strict / scored:.1%}), "
+            f"{summary.num_lenient} lenient ({summary.num_lenient / scored:.1%}) "
+            f"of {scored} scored; {summary.num_lines - scored} not scored"
+        )
+    unscored = Counter({reason: len(ids) for reason, ids in summary.unscored_ids.items()})
+    for reason, count in unscored.most_common():
+        say(f"not scored: {count}, {reason}")
+
+
+def _print_agreement(summary: LineSummary) -> None:
+    num_agree = summary.num_labelled - len(summary.disagreeing_ids)
+    say(
+        f"labels: lenient score agrees on {num_agree} of {summary.num_labelled} "
+        f"({num_agree / summary.num_labelled:.2%}); {summary.num_labelled_wrong_but_right} labelled wrong are right"
+    )
+    shown = summary.disagreeing_ids[:_SHOWN_DISAGREEMENTS]
+    if shown:
+        more = len(summary.disagreeing_ids) - len(shown)
+        rest = f" and {more} more" if more else ""
+        say(f"disagreements: {', '.join(shown)}{rest}")
+
+
+def _print_audit(summary: LineSummary) -> None:
+    for reason, ids in summary.unscored_ids.items():
+        say(f"{reason}: {', '.join(ids[:_SHOWN_UNSCORED])}")
+    refused = summary.refused_by_rule
+    say(f"refused by the strict score alone: {refused.total()} {dict(refused.most_common())}")
+    for sample in summary.samples:
+        # A terminal cannot show the lone surrogates of model output.
+        tail = " ".join(sample.tail.split()).encode("utf-8", "backslashreplace").decode()
+        say(f"  {sample.id} [{sample.rule}] ... {tail}")

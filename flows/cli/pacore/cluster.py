@@ -1,0 +1,144 @@
+"""`reasonloop pacore master` and `worker`: a cluster whose workers draw the calls of `pacore batch`."""
+
+import pathlib
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, EngineOption, Model, ParamsOptions
+from flows.cli.serving import exit_on_sigterm
+from flows.ray.pacore_actor import WorkerOrder, own_variables
+from flows.ray.pacore_master import Master, running_head, running_node
+from flows.run.terminal import say
+from flows.server.loopback import LOOPBACK
+from pipeline_lib.engines.known.table import check_installed
+from pipeline_lib.errors import BadInputError, ReasonloopError
+
+_PORT = 6400
+_POLL_S = 0.5
+_NODE_ID = re.compile(r"[\w.-]+")
+
+Workspace = Annotated[pathlib.Path, Parameter(help="Logs are written to logs/ in this folder.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class WorkerPlace:
+    """Options for the place of a worker."""
+
+    master: Annotated[str, Parameter(help="HOST:PORT of `pacore master`.")]
+    node_id: Annotated[str, Parameter(help="Name of this worker, its own in the cluster.")]
+    node_ip: Annotated[
+        str | None,
+        Parameter(
+            help="Address of this machine for a Ray node of its own; default: the master's node if that is on "
+            "this machine, else the address that reaches the master."
+        ),
+    ] = None
+
+    def load(self) -> Master:
+        """The master, which answers.
+
+        Raises:
+            BadInputError: it does not, or an option cannot be used.
+        """
+        if not _NODE_ID.fullmatch(self.node_id):
+            raise BadInputError(f"--node-id {self.node_id}: give letters, digits, '.', '_' and '-'")
+        found = Master.parse(self.master)
+        if self.node_ip is not None and found.host == LOOPBACK:
+            raise BadInputError(
+                f"--node-ip {self.node_ip}: the master at {found.address} is reached from its own machine alone; "
+                "start it with --host"
+            )
+        found.check()
+        found.use_variables()
+        return found
+
+    @contextmanager
+    def node(self, master: Master, log: pathlib.Path) -> Iterator[str | None]:
+        """The temporary folder of a node for the worker; None for the master's node."""
+        if self.node_ip is None and master.is_here:
+            yield None
+            return
+        with running_node(master, ip=self.node_ip, log=log) as node:
+            yield node.scratch
+
+
+def master(
+    *,
+    port: Annotated[int, Parameter(help="Port of the cluster.", validator=PORT)] = _PORT,
+    host: Annotated[
+        str, Parameter(help="Address of this machine on which workers of other machines reach it.")
+    ] = LOOPBACK,
+    workspace: Workspace = DEFAULT_RUN.workspace,
+) -> None:
+    """Start a cluster for workers, until Ctrl-C or SIGTERM.
+
+    **Examples:**
+
+        reasonloop pacore master --port 6400
+        reasonloop pacore master --port 6400 --host 10.0.0.5
+    """
+    place = Master(host=host, port=port)
+    exit_on_sigterm()
+    with running_head(place, log_folder=workspace.resolve() / "logs") as head:
+        say(f"master:  {place.address}")
+        say(f"worker:  reasonloop pacore worker MODEL --master {place.address} --node-id 1")
+        say(
+            "batch:   reasonloop pacore batch MODEL questions.jsonl --output answers.jsonl "
+            f"--master {place.address}"
+        )
+        say("serving; Ctrl-C stops it")
+        while head.exit_code is None:
+            time.sleep(_POLL_S)
+        raise ReasonloopError(f"Ray {head.exit_summary}")
+
+
+def worker(
+    model: Model,
+    /,
+    *,
+    place: WorkerPlace,
+    engine: EngineOption = None,
+    workspace: Workspace = DEFAULT_RUN.workspace,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Draw calls of solve and batch with `--master`, until Ctrl-C or SIGTERM.
+
+    A signal lets calls in flight end, then the worker leaves; a second Ctrl-C ends it at once.
+
+    **Examples:**
+
+        reasonloop pacore worker models/smollm2 --master 127.0.0.1:6400 --node-id 1
+        reasonloop pacore worker NAME --master 10.0.0.5:6400 --node-id 2 --engine vllm
+        reasonloop pacore worker NAME --master 10.0.0.5:6400 --node-id 3 --engine url --set serve.url=URL
+    """
+    loaded = params.load({"serve.engine": engine})
+    check_installed(loaded.serve)
+    cluster = place.load()
+    log_folder = workspace.resolve() / "logs"
+    exit_on_sigterm()
+    from flows.ray.workers import connected, serving_worker  # noqa: PLC0415 - it imports Ray
+
+    order = WorkerOrder(
+        node_id=place.node_id,
+        model=model,
+        serve=loaded.serve,
+        log_folder=log_folder,
+        batch_size=loaded.pacore.batch_size,
+        working_folder=pathlib.Path.cwd(),
+        variables=own_variables(),
+    )
+    with (
+        place.node(cluster, log_folder / f"ray-{place.node_id}.log") as folder,
+        connected(cluster, node_folder=folder),
+        serving_worker(order) as wait,
+    ):
+        say(f"worker {place.node_id} of {cluster.address} draws with {model}; Ctrl-C stops it")
+        while True:
+            wait()

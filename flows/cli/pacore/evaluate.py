@@ -1,0 +1,124 @@
+"""`reasonloop pacore evaluate` and `run`."""
+
+import pathlib
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    EngineOption,
+    ParamsOptions,
+    RunOptions,
+    Workers,
+)
+from flows.cli.orchestrated import orchestrated
+from flows.cli.progress import progress_bar
+from flows.cli.tables import print_table
+from flows.run.terminal import say
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.splits import split_notes
+from pipeline_lib.store.files import read_json
+from pipeline_lib.systems.stage import Run
+
+if TYPE_CHECKING:
+    from pipeline_lib.systems.pacore.evaluation.result import PacoreResult
+
+
+def evaluate(
+    models: Annotated[
+        tuple[str, ...],
+        Parameter(help="Hugging Face folders or hub ids; at a url, one model's name there."),
+    ],
+    /,
+    *,
+    output: Annotated[
+        pathlib.Path, Parameter(help="Folder for metrics.json, report.html and the trials.")
+    ],
+    problems: Annotated[
+        int | None, Parameter(help="How many test problems.", validator=AT_LEAST_ONE)
+    ] = None,
+    engine: EngineOption = None,
+    workers: Workers = 2,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Compare synthesis with votes on the test problems of a data set; a killed evaluation continues.
+
+    Each strategy of `pacore.evaluate` is compared with the best vote that draws no more tokens, reads and draws
+    no more, or has no longer critical path; with several models, also with the votes of the others. A vote is
+    capped where that of all `pacore.evaluate.plain_paths` costs less than the strategy.
+
+    **Examples:**
+
+        reasonloop pacore evaluate models/smollm2 --output reports/pacore --profile smol --problems 60
+        reasonloop pacore evaluate models/base models/pacore --output reports/pacore --profile smol
+    """
+    if len(set(models)) < len(models):
+        raise BadInputError(f"{' '.join(models)}: a model is given twice")
+    loaded = params.load({"prepare.test_problems": problems, "serve.engine": engine})
+    from pipeline_lib.systems.pacore.evaluation import comparison  # noqa: PLC0415 - scipy is slow
+    from pipeline_lib.systems.pacore.evaluation import evaluate as evaluation  # noqa: PLC0415
+
+    splits = evaluation.read_splits(loaded)
+    if (note := split_notes(asdict(splits.report)).get("test")) is not None:
+        say(note)
+    files = evaluation.EvaluationFiles(folder=output)
+    with progress_bar("pacore evaluate") as moved:
+        results = evaluation.evaluate_models(
+            {model: model for model in models},
+            splits.test,
+            files,
+            loaded,
+            workers=workers,
+            on_progress=moved,
+        )
+    for one in results:
+        print_table(comparison.point_table(one))
+        _print_comparison(one)
+    _print_files(files.metrics, files.report)
+
+
+def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+    """Train a synthesizer from the policy of a finished `reasonloop run`, and compare it with votes.
+
+    Four stages in the same workspace: judged paths of the policy for the train problems, training, its control
+    on plain prompts, evaluation on the test problems. Finished stages are reused.
+
+    **Examples:**
+
+        reasonloop pacore run
+        reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
+    """
+    loaded = params.load(options.given)
+    root = options.workspace.resolve()
+    from pipeline_lib.systems.pacore.policy_messages import check_source  # noqa: PLC0415 - torch is slow
+
+    check_source(Run(root=root, params=loaded))
+    with orchestrated(root, loaded) as started:
+        from flows.pacore import run_pacore  # noqa: PLC0415 - see `orchestrated`
+
+        run_pacore(started)
+    folder = started.workspace.pacore.reports
+    from pipeline_lib.systems.pacore.evaluation.result import read_results  # noqa: PLC0415 - scipy is slow
+
+    results = {one.model: one for one in read_results(read_json(folder / "metrics.json"))}
+    _print_comparison(results["synthesizer"])
+    _print_files(folder / "metrics.json", folder / "report.html")
+
+
+def _print_comparison(result: "PacoreResult") -> None:
+    from pipeline_lib.systems.pacore.evaluation import comparison  # noqa: PLC0415 - scipy is slow
+
+    print_table(comparison.against_table(result))
+    print_table(comparison.reference_table(result))
+    print_table(comparison.last_call_table(result))
+    for sentence in comparison.headline(result):
+        say(sentence)
+
+
+def _print_files(*files: pathlib.Path) -> None:
+    for path in files:
+        say(str(path))

@@ -1,0 +1,123 @@
+"""`reasonloop pacore serve`: an OpenAI-compatible gateway whose answers are drawn in rounds."""
+
+import json
+import pathlib
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.options import (
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    PORT,
+    EngineLogs,
+    EngineOption,
+    Model,
+    ParamsOptions,
+)
+from flows.cli.pacore.engine import DEFAULT_WORKERS, WorkerOptions, worker_pool
+from flows.cli.serving import RestartReport, exit_on_sigterm
+from flows.run.terminal import say
+from pipeline_lib.engines.client.client import OpenAIModel
+from pipeline_lib.engines.known.engine import HOST
+from pipeline_lib.engines.known.table import engine_named
+from pipeline_lib.engines.launch.ports import lease_port
+from pipeline_lib.engines.running_engine import serving_engine
+from pipeline_lib.params.pacore import PRESETS
+from pipeline_lib.params.whole import Params
+from pipeline_lib.systems.pacore.gateway.server import run_gateway
+from pipeline_lib.systems.pacore.worker_pool import WorkerPool
+
+_PORT = 8200
+
+
+def serve(
+    model: Model,
+    /,
+    *,
+    engine: EngineOption = None,
+    port: Annotated[
+        int, Parameter(help="First port to try; the next free one is used.", validator=PORT)
+    ] = _PORT,
+    workspace: EngineLogs = DEFAULT_RUN.workspace,
+    workers: WorkerOptions = DEFAULT_WORKERS,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Serve a model to any OpenAI client, on this machine only, with answers drawn in rounds.
+
+    The name MODEL is one plain call; MODEL:low, MODEL:medium and MODEL:high are rounds of parallel
+    paths before it. An engine that crashes or hangs is restarted. With --master the workers of a cluster draw, and
+    a streamed answer comes in one piece.
+
+    **Examples:**
+
+        reasonloop pacore serve models/smollm2
+        reasonloop pacore serve models/smollm2 --engine vllm --port 8200
+        reasonloop pacore serve NAME --engine url --set serve.url=http://host:8000/v1
+        reasonloop pacore serve models/smollm2 --master 127.0.0.1:6400
+    """
+    workers.check(engine=engine)
+    loaded = params.load({"serve.engine": engine})
+    exit_on_sigterm()
+    log_folder = workspace.resolve() / "logs"
+    # First, so that the engine takes another port.
+    lease = lease_port(port)
+    client: OpenAIModel | WorkerPool
+    with ExitStack() as stack:
+        stack.callback(lease.release)
+        if workers.master is None:
+            client, follow = stack.enter_context(_engine(model, loaded, log_folder))
+        else:
+            client = stack.enter_context(worker_pool(model, loaded, workers))
+            follow = _nothing
+        listener = stack.enter_context(socket.create_server((HOST, lease.port)))
+        run_gateway(
+            client,
+            loaded,
+            listener,
+            name=model,
+            on_start=lambda: _show(model, lease.port),
+            follow=follow,
+        )
+
+
+@contextmanager
+def _engine(
+    model: str, params: Params, log_folder: pathlib.Path
+) -> Iterator[tuple[OpenAIModel, Callable[[], None]]]:
+    """The client of an engine that runs for the block, and a function that reports restarts."""
+    served = params.serve
+    if engine_named(served.engine).is_external:
+        served = served.model_copy(update={"model": model})
+    say(f"starting {served.engine}; its output goes to {log_folder}")
+    with serving_engine(served, model=model, log_folder=log_folder) as running:
+        # transformers, which takes seconds to import.
+        from pipeline_lib.engines.client.connect import connect  # noqa: PLC0415
+
+        report = RestartReport(engine=running)
+        yield connect(running.endpoint, served, model=model), report.update
+
+
+def _nothing() -> None:
+    """Workers come and go without a message."""
+
+
+def _show(model: str, port: int) -> None:
+    """Print the address and an example."""
+    base_url = f"http://{HOST}:{port}/v1"
+    body = {
+        "model": f"{model}:low",
+        "messages": [{"role": "user", "content": "What is 6 times 7?"}],
+    }
+    say(f"base URL: {base_url}")
+    for name in (model, *(f"{model}:{preset}" for preset in PRESETS)):
+        say(f"model:    {name}")
+    say(
+        f"""
+curl {base_url}/chat/completions -H 'Content-Type: application/json' -d '{json.dumps(body)}'
+"""
+    )
+    say("serving; Ctrl-C stops it")

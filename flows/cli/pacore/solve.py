@@ -1,0 +1,248 @@
+"""`reasonloop pacore solve`, `batch` and `consensus`."""
+
+import pathlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    EngineLogs,
+    EngineOption,
+    LinesFile,
+    Model,
+    ParamsOptions,
+)
+from flows.cli.pacore.engine import DEFAULT_WORKERS, WorkerOptions, opened_engine
+from flows.cli.progress import progress_bar
+from flows.run.terminal import say
+from pipeline_lib.engines.chat_model import Message
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.pacore import PRESETS, Compaction
+from pipeline_lib.params.whole import Params
+from pipeline_lib.systems.pacore.batch import solve_file
+from pipeline_lib.systems.pacore.consensus import Method
+from pipeline_lib.systems.pacore.consensus_file import ConsensusRule, consensus_of_file
+from pipeline_lib.systems.pacore.drive import solve_one
+from pipeline_lib.systems.pacore.settings import check_lengths, open_setting
+from pipeline_lib.systems.pacore.solution import Question, Round
+from pipeline_lib.terminal_text import one_line
+
+if TYPE_CHECKING:
+    PresetName = str
+else:
+    # Choices at run time; a type checker accepts literal values only.
+    PresetName = Literal[tuple(PRESETS)]
+
+_MESSAGE_CHARACTERS = 100
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class RoundOptions:
+    """Options for the rounds of `solve` and `batch`."""
+
+    preset: Annotated[
+        PresetName | None,
+        Parameter(help="Widths by name: low 4, medium 16, high 32,4; one last call follows."),
+    ] = None
+    widths: Annotated[
+        str | None, Parameter(help="Paths of each round before the last call, as in 32,4.")
+    ] = None
+    compaction: Annotated[Compaction | None, Parameter(help="What later rounds see of a path.")] = (
+        None
+    )
+    engine: EngineOption = None
+
+    def load(self, params: ParamsOptions) -> Params:
+        """The params with these options as overrides.
+
+        Raises:
+            BadInputError: an unknown or unusable value.
+        """
+        if self.preset is not None and self.widths is not None:
+            raise BadInputError(f"--preset {self.preset} --widths {self.widths}: give one of them")
+        widths = PRESETS[self.preset] if self.preset is not None else _widths(self.widths)
+        given = {
+            "pacore.widths": widths,
+            "pacore.compaction": self.compaction,
+            "serve.engine": self.engine,
+        }
+        # Widths that are given replace a population of the params.
+        rounds = ["pacore.rsa=null"] if widths is not None else []
+        return params.load(given, *rounds)
+
+
+def _widths(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    try:
+        return [int(width) for width in text.split(",")]
+    except ValueError:
+        raise BadInputError(f"--widths {text}: give numbers and commas, as in 32,4") from None
+
+
+DEFAULT_ROUNDS = RoundOptions()
+
+
+def solve(
+    model: Model,
+    question: Annotated[str, Parameter(help="The question, as the user would ask it.")],
+    /,
+    *,
+    rounds: RoundOptions = DEFAULT_ROUNDS,
+    workspace: EngineLogs = DEFAULT_RUN.workspace,
+    workers: WorkerOptions = DEFAULT_WORKERS,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Answer one question by rounds of parallel paths, each with the last round's messages as references.
+
+    **Examples:**
+
+        reasonloop pacore solve models/smollm2 "Tom has 3 bags of 12 marbles. How many marbles are there?"
+        reasonloop pacore solve models/smollm2 "..." --preset high --compaction answer
+        reasonloop pacore solve NAME "..." --engine url --set serve.url=http://host:8000/v1
+        reasonloop pacore solve models/smollm2 "..." --master 127.0.0.1:6400
+    """
+    workers.check(engine=rounds.engine)
+    loaded = rounds.load(params)
+    asked = Question(id="question", conversation=[Message.user(question)])
+    with (
+        opened_engine(model, loaded, workers, log_folder=workspace.resolve() / "logs") as engine,
+        open_setting(engine, loaded.pacore, loaded.verify, seed=loaded.seed) as setting,
+    ):
+        check_lengths([asked], setting)
+        shown = _RoundPrinter(num_rounds=len(setting.plan))
+        solution = solve_one(engine, asked, setting, on_round=shown)
+    answer, cost = solution.answers[0], solution.cost
+    if answer.error:
+        raise ReasonloopError(f"the last call failed: {answer.error}")
+    say(f"\n{answer.text}\n")
+    say(
+        f"{cost.calls} calls, {cost.failed_calls} failed; {cost.prompt_tokens} prompt and "
+        f"{cost.completion_tokens} drawn tokens, {cost.critical_tokens} in sequence"
+    )
+    if answer.finish_reason.value == "length":
+        say(f"the answer was cut off at pacore.max_new_tokens={setting.decoding.max_new_tokens}")
+
+
+class _RoundPrinter:
+    """Prints each round with the messages of its paths."""
+
+    def __init__(self, *, num_rounds: int) -> None:
+        self._num_rounds = num_rounds
+        self._number = 0
+        self._start = time.perf_counter()
+
+    def __call__(self, drawn: Round) -> None:
+        self._number += 1
+        seconds = time.perf_counter() - self._start
+        seen = len(set().union(*drawn.references))
+        parts = [
+            f"{len(drawn.completions)} paths"
+            + (f", {seen} references" if self._number > 1 else ""),
+            f"{drawn.cost.completion_tokens} tokens, {seconds:.1f} s",
+            *([f"{drawn.num_failed} failed"] if drawn.num_failed else []),
+            *([f"{drawn.dropped} references did not fit"] if drawn.dropped else []),
+        ]
+        say(f"round {self._number} of {self._num_rounds}: {'; '.join(parts)}")
+        for path, message in enumerate(drawn.messages):
+            if message is not None:
+                say(f"  {path + 1}: {one_line(message, most=_MESSAGE_CHARACTERS)}")
+
+
+def batch(
+    model: Model,
+    source: Annotated[
+        pathlib.Path,
+        Parameter(
+            help='Questions as JSON lines, {"id", "messages"}; with "responses", texts from elsewhere, the first '
+            "round is not drawn. Further fields are kept."
+        ),
+    ],
+    /,
+    *,
+    output: LinesFile,
+    rounds: RoundOptions = DEFAULT_ROUNDS,
+    workers: WorkerOptions = DEFAULT_WORKERS,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Answer a file of questions, in order; a killed command continues where it was.
+
+    Output lines: `{"request_id", "status", "final_response", "final_reasoning_content",
+    "round_responses", "rounds", "usage", "critical_tokens"}`, or `{"request_id", "error"}`.
+
+    **Examples:**
+
+        reasonloop pacore batch models/smollm2 questions.jsonl --output answers.jsonl
+        reasonloop pacore batch models/smollm2 questions.jsonl --output answers.jsonl --widths 8,2
+        reasonloop pacore batch A questions.jsonl --output answers.jsonl --master 127.0.0.1:6400 --with B
+    """
+    workers.check(engine=rounds.engine)
+    loaded = rounds.load(params)
+    opening = opened_engine(model, loaded, workers, log_folder=output.resolve().parent / "logs")
+    with progress_bar("pacore") as moved:
+        solved = solve_file(source, output, opening=opening, params=loaded, on_progress=moved)
+    continued = (
+        f", {solved.num_continued} from the interrupted command" if solved.num_continued else ""
+    )
+    say(
+        f"{solved.num_questions} questions{continued}: {solved.calls} calls, "
+        f"{solved.failed_calls} failed, {solved.tokens} tokens"
+    )
+    say(f"answers: {output}")
+    if solved.errors:
+        raise ReasonloopError(
+            f"{len(solved.errors)} of {solved.num_questions} questions have no answer "
+            f"({solved.errors[0]}); the same command asks these again"
+        )
+
+
+def consensus(
+    source: Annotated[
+        pathlib.Path,
+        Parameter(
+            help='Texts as JSON lines, several per "problem_id", or the output of `pacore batch`.'
+        ),
+    ],
+    /,
+    *,
+    output: LinesFile,
+    method: Annotated[Method, Parameter(help="Rule of the consensus.")] = Method.MAJORITY,
+    score: Annotated[
+        str | None, Parameter(help="Column of scores; default: probability per token.")
+    ] = None,
+    round_number: Annotated[
+        int,
+        Parameter(name="--round", help="Round of `pacore batch`, from 1.", validator=AT_LEAST_ONE),
+    ] = 1,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Bring several answers to each question together by a vote; no gold is read.
+
+    Answers are grouped by equivalence, as the verifier compares them: 1/2 and 0.5 are one answer.
+
+    **Examples:**
+
+        reasonloop pacore consensus paths.jsonl --output consensus.jsonl
+        reasonloop pacore consensus paths.jsonl --method best --score reward --output best.jsonl
+        reasonloop pacore consensus answers.jsonl --round 1 --output majority.jsonl
+    """
+    loaded = params.load()
+    rule = ConsensusRule(
+        method=method,
+        kind=loaded.pacore.kind,
+        score=score,
+        round_number=round_number,
+        borda_power=loaded.test_time.borda_power,
+    )
+    found = consensus_of_file(source, output, rule, loaded.verify)
+    say(
+        f"{found.num_questions} questions, {found.num_texts} texts: {found.num_tied} tied, "
+        f"{found.num_unanswered} without an answer"
+    )
+    say(f"consensus: {output}")

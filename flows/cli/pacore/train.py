@@ -1,0 +1,95 @@
+"""`reasonloop pacore base` and `train`."""
+
+import pathlib
+from functools import partial
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions, Workers
+from flows.cli.progress import progress_bar
+from flows.cli.tables import print_counts
+from flows.run.terminal import say
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.store.folders import replaced
+from pipeline_lib.systems.loop.preflight import check_trackers
+from pipeline_lib.systems.pacore.message_cache import read_cache
+
+
+def base(
+    policy: Annotated[
+        str,
+        Parameter(help="A policy without a chat template, as `reasonloop run` makes from scratch."),
+    ],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="New folder for the model.")],
+) -> None:
+    """Write a policy as a chat model whose messages are its compact prompts, so that `pacore` can ask it.
+
+    **Examples:**
+
+        reasonloop pacore base models/policy --output models/pacore-base
+        reasonloop pacore solve models/pacore-base "3,5,12=27"
+    """
+    if output.exists():
+        raise BadInputError(f"{output}: exists; choose another --output")
+    from pipeline_lib.train.weights.compact_chat import write_compact_chat  # noqa: PLC0415 - torch is slow
+
+    with replaced(output) as fresh:
+        write_compact_chat(policy, fresh)
+    say(f"model: {output}")
+
+
+def train(
+    base: Annotated[str, Parameter(help="A Hugging Face folder or hub id with a chat template.")],
+    cache: Annotated[
+        pathlib.Path,
+        Parameter(
+            help='Responses as JSON lines: {"conversation", "responses", "ground_truth"}, or paths of '
+            "`reasonloop sample`."
+        ),
+    ],
+    /,
+    *,
+    output: ModelFolder,
+    workers: Workers = 2,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Train a model to synthesize from cached responses; an interrupted training resumes.
+
+    SFT learns a right response from others as references. GRPO and PPO reward the model's own syntheses by
+    the verifier. Episodes and a data card are written beside the output.
+
+    **Examples:**
+
+        reasonloop sample models/smollm2 --output cache.jsonl --split train --num-paths 8 --profile smol
+        reasonloop pacore train models/smollm2 cache.jsonl --output models/pacore
+        reasonloop pacore train models/pacore cache.jsonl --output models/pacore-rl --set pacore.train.method=ppo
+    """
+    loaded = params.load()
+    from pipeline_lib.systems.pacore.synthesizer import (  # noqa: PLC0415 - after the params
+        chat_format_for,
+        check_method,
+        judge_cache,
+        train_synthesizer,
+    )
+
+    check_method(loaded.pacore.train)
+    check_trackers(loaded)
+    ask = partial(user_message, chat_format=chat_format_for(base))
+    cached = read_cache(cache, kind=loaded.pacore.kind, ask=ask)
+    questions = judge_cache(cached, loaded, workers=workers)
+
+    with progress_bar("pacore train") as moved:
+        trained = train_synthesizer(base, questions, output, loaded, progress=moved)
+    print_counts(trained.episodes.counts)
+    last = ", ".join(f"{name} {value:.3g}" for name, value in trained.summary.last.items())
+    for text in (
+        f"model: {output}, {trained.summary.steps} steps, digest {trained.summary.digest[:16]}",
+        f"last step: {last}",
+        f"episodes: {trained.rows}",
+        f"data card: {trained.card}",
+    ):
+        say(text)

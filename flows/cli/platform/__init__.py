@@ -1,0 +1,1 @@
+"""Commands for the machine, the Prefect server, deployments and releases."""

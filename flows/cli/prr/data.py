@@ -1,0 +1,184 @@
+"""`reasonloop prr build-*`: puzzle data for latent branches."""
+
+import pathlib
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+
+from flows.cli.options import AT_LEAST_ONE, AT_LEAST_ZERO, DEFAULT_PARAMS, ParamsOptions
+from flows.cli.progress import progress_bar
+from flows.cli.tables import print_counts
+from flows.run.terminal import say
+from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.systems.prr.data import arc_builder, arc_source, synthetic_folder
+from pipeline_lib.systems.prr.data.augmentation import NUM_DIHEDRALS
+from pipeline_lib.systems.prr.data.board_builder import BoardKind, BoardOptions, build_boards
+from pipeline_lib.systems.prr.data.maze_builder import Maze
+from pipeline_lib.systems.prr.data.sudoku_builder import Sudoku
+
+Output = Annotated[
+    pathlib.Path,
+    Parameter(name="--output", help="Folder to write; an earlier build is replaced."),
+]
+Seed = Annotated[int, Parameter(help="Seed of augmentations and subsamples.")]
+CsvFolder = Annotated[pathlib.Path, Parameter(help="Folder with train.csv and test.csv.")]
+Subsample = Annotated[
+    int | None,
+    Parameter(help="Number of training boards to sample.", validator=AT_LEAST_ONE),
+]
+
+
+def build_arc(  # noqa: PLR0913 - the options of a command
+    source: Annotated[
+        pathlib.Path,
+        Parameter(
+            help="Folder with one folder of puzzles per subset, or Kaggle's combined files (or the "
+            "prefix of their names)."
+        ),
+    ],
+    /,
+    *,
+    output: Output,
+    subsets: Annotated[
+        tuple[str, ...],
+        Parameter(
+            consume_multiple=True,
+            negative="",
+            help="Subsets in SOURCE, or NAME=PATH for a subset in another folder.",
+        ),
+    ] = ("training", "evaluation"),
+    test_set_name: Annotated[
+        str,
+        Parameter(
+            help="Subset whose test inputs form the test split; those of other subsets are trained on."
+        ),
+    ] = "evaluation",
+    num_aug: Annotated[
+        int,
+        Parameter(
+            help="Augmented versions per puzzle, besides the original.", validator=AT_LEAST_ZERO
+        ),
+    ] = 1000,
+    seed: Seed = 42,
+    max_side: Annotated[
+        int,
+        Parameter(
+            help="Side of the canvas; puzzles with a larger grid are excluded.",
+            validator=validators.Number(gte=1, lte=30),
+        ),
+    ] = 30,
+) -> None:
+    """Build ARC data, augmented by colour permutations, rotations, reflections and translations.
+
+    The demonstrations of the test set's puzzles are trained on (the setting is transductive). Mixing
+    ARC-AGI-2's training set with ARC-AGI-1's evaluation set as test set is refused.
+
+    **Examples:**
+
+        reasonloop prr build-arc ARC-AGI/data --output data/arc1 --num-aug 30
+        reasonloop prr build-arc kaggle/combined/arc-agi --output data/arc1 --subsets training evaluation concept
+        reasonloop prr build-arc arc-agi-2 --output data/arc2 --subsets training evaluation concept=concept-arc/corpus
+    """
+    options = arc_builder.ArcOptions(
+        test_set=test_set_name, num_aug=num_aug, seed=seed, max_side=max_side
+    )
+    read = [arc_source.read_subset(source, subset) for subset in subsets]
+    with progress_bar("build ARC") as moved:
+        manifest = arc_builder.build_arc(read, options, output.resolve(), on_progress=moved)
+    _show(output, manifest)
+    say(f"transductive: the demonstrations of {test_set_name} are among the training examples")
+
+
+def build_sudoku(
+    source: CsvFolder,
+    /,
+    *,
+    output: Output,
+    num_aug: Annotated[
+        int,
+        Parameter(
+            help="Augmented versions per training board, besides the original.",
+            validator=AT_LEAST_ZERO,
+        ),
+    ] = 0,
+    subsample_size: Subsample = None,
+    min_difficulty: Annotated[
+        int | None, Parameter(help="Exclude boards with a lower rating.")
+    ] = None,
+    seed: Seed = 42,
+) -> None:
+    """Build 9 x 9 Sudoku data from CSV files in the format of Sudoku-Extreme.
+
+    The columns are source, question, answer and rating.
+
+    **Example:**
+
+        reasonloop prr build-sudoku sudoku-extreme --output data/sudoku --subsample-size 1000 --num-aug 1000
+    """
+    options = BoardOptions(
+        num_aug=num_aug, subsample_size=subsample_size, min_rating=min_difficulty, seed=seed
+    )
+    _build_boards("build Sudoku", source, Sudoku(), options, output)
+
+
+def build_maze(
+    source: CsvFolder,
+    /,
+    *,
+    output: Output,
+    aug: Annotated[
+        bool, Parameter(negative="", help="Add the other seven symmetries of each training maze.")
+    ] = False,
+    subsample_size: Subsample = None,
+    seed: Seed = 42,
+) -> None:
+    """Build maze data from CSV files in the format of Maze-Hard.
+
+    The columns are source, question, answer and rating; the cells are `#`, blank, `S`, `G` and `o`.
+
+    **Example:**
+
+        reasonloop prr build-maze maze-30x30-hard-1k --output data/maze --aug
+    """
+    options = BoardOptions(
+        num_aug=NUM_DIHEDRALS - 1 if aug else 0, subsample_size=subsample_size, seed=seed
+    )
+    _build_boards("build mazes", source, Maze(), options, output)
+
+
+def build_synthetic(
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="Folder to write.")],
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Generate a small synthetic task, named by `latent.data.task`, from a seed.
+
+    Sudoku of size 4 and 6, with one solution or exactly two, and a rule that only a cue tells.
+
+    **Example:**
+
+        reasonloop prr build-synthetic --output data/two --set latent.data.task=sudoku4-two
+    """
+    loaded = params.load()
+    manifest = synthetic_folder.build_synthetic(
+        loaded.latent.data, output.resolve(), seed=loaded.seed
+    )
+    counts = ", ".join(f"{count:.0f} {name}" for name, count in manifest.counts.items())
+    say(f"data: {output} ({counts} examples)")
+
+
+def _build_boards(
+    title: str,
+    source: pathlib.Path,
+    kind: BoardKind,
+    options: BoardOptions,
+    output: pathlib.Path,
+) -> None:
+    with progress_bar(title) as moved:
+        manifest = build_boards(source, kind, options, output.resolve(), on_progress=moved)
+    _show(output, manifest)
+
+
+def _show(output: pathlib.Path, manifest: Manifest) -> None:
+    print_counts(manifest.counts)
+    say(f"data: {output}")

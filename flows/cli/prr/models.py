@@ -1,0 +1,238 @@
+"""`reasonloop prr train`, `evaluate`, `show` and `run`."""
+
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from cyclopts import Parameter, validators
+from rich.table import Table
+
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    DEFAULT_WORKSPACE,
+    ModelFolder,
+    ParamsOptions,
+    WorkspaceOptions,
+)
+from flows.cli.orchestrated import orchestrated
+from flows.cli.progress import progress_bar
+from flows.run.ranks import run_ranks
+from flows.run.terminal import console, say
+from pipeline_lib.engines.gpus import visible_gpus
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.environment import environment
+from pipeline_lib.store.files import read_json
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.statistics.intervals import wilson_interval
+from pipeline_lib.train.tracking.step_log import open_trackers
+
+# Each rank runs the command; rank 0 prints.
+console.quiet = environment("RANK") not in {None, "0"}
+
+Data = Annotated[
+    pathlib.Path, Parameter(help="Folder in the format of TRM and HRM, with train/ and test/.")
+]
+_UPPER_BOUND = "oracle_exact_upper_bound"
+_PICKS = ("scorer", "majority", "confidence")
+
+
+def train(
+    data: Data,
+    /,
+    *,
+    output: ModelFolder,
+    minutes: Annotated[
+        float | None,
+        Parameter(
+            help="Time limit; training stops at the next checkpoint, and the same command resumes it.",
+            validator=validators.Number(gt=0),
+        ),
+    ] = None,
+    processes: Annotated[
+        int,
+        Parameter(help="Processes, one per GPU, that share each batch.", validator=AT_LEAST_ONE),
+    ] = 1,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Train latent branches on the training split; an interrupted training resumes.
+
+    A training that stops because of `--minutes` ends with exit code 3; under torchrun with 1.
+
+    **Examples:**
+
+        reasonloop prr train data/two --output models/two
+        reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9
+        reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9 --processes 8
+    """
+    loaded = params.load()
+    if processes > 1 and environment("RANK") is None:
+        if 0 < (gpus := visible_gpus()) < processes:
+            raise BadInputError(
+                f"--processes {processes}: there are {gpus} GPUs; give at most {gpus}"
+            )
+        sys.exit(run_ranks([sys.executable, "-m", "flows.cli", *sys.argv[1:]], count=processes))
+    from pipeline_lib.systems.prr.runs import train_on  # noqa: PLC0415 - torch is slow
+
+    trackers = open_trackers(
+        loaded.execution.report_to,
+        output.resolve().with_name(f"{output.resolve().name}.trackers"),
+        phase="latent",
+        facts=loaded.latent.model_dump(mode="json"),
+    )
+    with trackers as log_step, progress_bar("train") as moved:
+
+        def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            moved(step, total)
+            log_step(step, total, metrics)
+
+        manifest = train_on(
+            data.resolve(),
+            output.resolve(),
+            loaded.latent,
+            seed=loaded.seed,
+            max_seconds=None if minutes is None else 60 * minutes,
+            progress=progress,
+        )
+    say(f"model: {output}, {manifest.counts['steps']:.0f} steps, digest {manifest.digest[:16]}")
+
+
+def evaluate(
+    models: Annotated[
+        tuple[pathlib.Path, ...],
+        Parameter(help="A trained model; several with --ensemble-checkpoints."),
+    ],
+    /,
+    *,
+    data: Data,
+    output: Annotated[
+        pathlib.Path, Parameter(help="Folder for metrics.json, report.html and submission.json.")
+    ],
+    ensemble_checkpoints: Annotated[
+        bool, Parameter(negative="", help="Pool the ARC votes of several models.")
+    ] = False,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Evaluate on the test split: each selection rule beside the oracle; votes and submission for ARC.
+
+    **Examples:**
+
+        reasonloop prr evaluate models/two --data data/two --output reports/two
+        reasonloop prr evaluate models/one --data data/two --output reports/one --set latent.evaluate.rollouts=8
+    """
+    loaded = params.load()
+    from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on  # noqa: PLC0415 - torch is slow
+
+    with progress_bar("evaluate") as moved:
+        evaluate_on(
+            EvaluationPaths(
+                data=data.resolve(),
+                models=[model.resolve() for model in models],
+                output=output.resolve(),
+            ),
+            loaded.latent,
+            seed=loaded.seed,
+            ensemble=ensemble_checkpoints,
+            progress=moved,
+        )
+    print_figures(output)
+
+
+def show(
+    model: Annotated[pathlib.Path, Parameter(help="A trained model.")],
+    /,
+    *,
+    data: Data,
+    output: Annotated[pathlib.Path, Parameter(help="Folder for pictures and report.html.")],
+    examples: Annotated[
+        int, Parameter(help="Number of test examples.", validator=AT_LEAST_ONE)
+    ] = 8,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Draw input, target and the answers of all branches for the first test examples, as SVG.
+
+    **Example:**
+
+        reasonloop prr show models/two --data data/two --output reports/pictures --examples 4
+    """
+    loaded = params.load()
+    from pipeline_lib.systems.prr.runs import show_on  # noqa: PLC0415 - torch is slow
+
+    drawn = show_on(
+        data.resolve(),
+        model.resolve(),
+        output.resolve(),
+        loaded.latent,
+        seed=loaded.seed,
+        count=examples,
+    )
+    say(f"{drawn} pictures: {output / 'report.html'}")
+
+
+def run(
+    *, options: WorkspaceOptions = DEFAULT_WORKSPACE, params: ParamsOptions = DEFAULT_PARAMS
+) -> None:
+    """Run data, training and evaluation as one flow in a workspace; finished stages are reused.
+
+    **Examples:**
+
+        reasonloop prr run
+        reasonloop prr run --workspace /tmp/trial --set latent.data.task=sudoku4-two
+    """
+    loaded = params.load(options.given)
+    with orchestrated(options.workspace.resolve(), loaded, uses_engine=False) as started:
+        from flows.prr import latent  # noqa: PLC0415 - see `orchestrated`
+
+        latent(started)
+    print_figures(Workspace(options.workspace.resolve()).latent.evaluation)
+
+
+def print_figures(folder: pathlib.Path) -> None:
+    """Print the tables of an evaluation."""
+    content = read_json(folder / "metrics.json")
+    for figures in content["models"]:
+        secret = figures["unlabelled_rows"]
+        answered = f"{figures['rows']} examples" + (f", {secret} secret" if secret else "")
+        table = Table(figures["model"], answered, box=None, pad_edge=False)
+        for name, value in _rows(figures):
+            table.add_row(name, value)
+        console.print(table, markup=False)
+    if (arc := content.get("arc")) is not None:
+        _print_arc(arc)
+        say(f"submission: {folder / 'submission.json'}")
+    say(f"report: {folder / 'report.html'}")
+
+
+def _print_arc(arc: dict[str, Any]) -> None:
+    """Votes and the score of the submission, where test outputs are known."""
+    if "unscored" in arc:
+        say(arc["unscored"])
+    else:
+        for voters in ("picked", "all"):
+            ranked = sorted(arc[voters].items(), key=lambda share: int(share[0].split("@")[1]))
+            shares = ", ".join(f"{name} {share:.1%}" for name, share in ranked)
+            say(f"votes of {voters}: {shares}")
+        scores = {name: share for name, share in arc["submission"].items() if name != "voters"}
+        say(", ".join(f"{name} {share:.1%}" for name, share in scores.items()))
+    say(arc["setting"])
+
+
+def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = _shares(figures) if figures["rows"] else []
+    for number, known in figures.get("by_right_answers", {}).items():
+        picks = ", ".join(f"{known[f'{name}_right']:.1%} by {name}" for name in _PICKS)
+        rows.append((f"with {number} right answers", f"found {known['found']:.1%}"))
+        rows.append(("", f"picks right: {picks}"))
+    rows.append(("core passes an example", f"{figures['core_passes']:g}"))
+    return rows
+
+
+def _shares(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    shares = []
+    for name in (_UPPER_BOUND, *(f"{pick}_exact" for pick in _PICKS)):
+        right = round(figures[name] * figures["rows"])
+        interval = wilson_interval(right, figures["rows"], level=0.95)
+        label = "oracle (upper bound)" if name == _UPPER_BOUND else name.removesuffix("_exact")
+        shares.append((label, f"{figures[name]:.1%} ({interval.low:.1%} to {interval.high:.1%})"))
+    return [*shares, ("mean branch", f"{figures['mean_branch_exact']:.1%}")]

@@ -1,0 +1,1 @@
+"""Work in parallel: shards over workers, trainings that run concurrently, draws."""

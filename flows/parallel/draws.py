@@ -1,0 +1,181 @@
+"""N paths per problem and a verdict per path; fanned out and resumed by shards."""
+
+import pathlib
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+from prefect import flow
+from prefect.futures import PrefectFuture
+from pydantic import BaseModel, ConfigDict
+
+from flows.parallel.fan_out import Chain, map_bounded
+from flows.ray.runners import asking_for, shards_in_flight, task_runner
+from pipeline_lib.params.paths import SampleParams
+from pipeline_lib.store.workspace import RoundFolders
+from pipeline_lib.systems.loop.sample import SamplePlan, SampleShard
+from pipeline_lib.systems.loop.verify import VerifyPlan, VerifyShard
+from pipeline_lib.systems.stage import Run
+from pipeline_lib.telemetry import timed_stage
+from tasks.sampling import plan_sampling, sample_shard, seal_paths
+from tasks.serving import draws_in_workers, endpoint_for
+from tasks.verification import plan_verification, seal_verdicts, verify_shard
+
+DrawAll = Callable[[Iterable[SampleShard]], list[SampleShard]]
+
+
+class Draw(BaseModel):
+    """A policy that draws paths for problems into folders."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    """Name in the subflows: "round-1", "evaluate-base", ..."""
+    seed_name: str
+    """Names the seeds; all evaluated policies share one."""
+    problems: pathlib.Path
+    model: str
+    """Folder or hub id of the policy."""
+    folders: RoundFolders
+    params: SampleParams
+    stage: str | None = None
+    """Stage whose time and events both parts count towards; None: "sample" and "verify"."""
+
+
+@flow(name="sample", flow_run_name="sample-{draw.name}")
+def sample(run: Run, draw: Draw) -> None:
+    """Draw the paths of all shards."""
+    in_flight = shards_in_flight(run.params.execution)
+    with _asking_to_sample(run):
+        drawn = _drawn(run, draw, partial(map_bounded, sample_shard, in_flight=in_flight))
+    seal_paths(drawn)
+
+
+@flow(name="verify", flow_run_name="verify-{draw.name}")
+def verify(run: Run, draw: Draw) -> None:
+    """Judge the paths of all shards."""
+    shards = plan_verification(_verify_plan(run, draw))
+    in_flight = shards_in_flight(run.params.execution)
+    with asking_for(run.params.execution, "verify"):
+        judged = map_bounded(verify_shard, shards, in_flight=in_flight)
+    seal_verdicts(judged)
+
+
+@flow(name="sample-and-verify", flow_run_name="sample-and-verify-{draw.name}")
+def _sample_and_verify(run: Run, draw: Draw) -> None:
+    """Draw the paths of all shards, and judge those of each shard as soon as they are written."""
+    execution = run.params.execution
+
+    def submit_sampling(shard: SampleShard) -> PrefectFuture[SampleShard]:
+        with _asking_to_sample(run):
+            return sample_shard.submit(shard)
+
+    def submit_verification(shard: VerifyShard) -> PrefectFuture[VerifyShard]:
+        with asking_for(execution, "verify"):
+            return verify_shard.submit(shard)
+
+    chain = Chain(
+        submit_sampling,
+        submit_verification,
+        follow=partial(_to_verify, run, draw),
+        in_flight=shards_in_flight(execution),
+    )
+    with _timed(run, draw, "verify"):
+        with _timed(run, draw, "sample"):
+            seal_paths(_drawn(run, draw, chain.firsts))
+        seal_verdicts(chain.seconds())
+
+
+def sample_and_verify(run: Run, draw: Draw) -> None:
+    """Draw and judge, on the runner of the params; the result is that of `sample`, then `verify`."""
+    execution = run.params.execution
+    # While a server draws, the tasks of sampling only wait, beside a full set of verifiers.
+    waiting = 0 if draws_in_workers(run.params.serve) else execution.workers
+    runner = task_runner(execution, waiting=waiting)
+    _sample_and_verify.with_options(task_runner=runner)(run, draw)
+
+
+def sample_and_verify_round(run: Run) -> None:
+    """Stages `sample` and `verify` in the round of ``run``."""
+    sample_and_verify(run, round_draw(run))
+
+
+def sample_round(run: Run) -> None:
+    """Stage `sample` in the round of ``run``."""
+    runner = task_runner(run.params.execution)
+    with timed_stage(run.root, "sample", draw=f"round-{run.round_number}"):
+        sample.with_options(task_runner=runner)(run, round_draw(run))
+
+
+def verify_round(run: Run) -> None:
+    """Stage `verify` in the round of ``run``."""
+    runner = task_runner(run.params.execution)
+    with timed_stage(run.root, "verify", draw=f"round-{run.round_number}"):
+        verify.with_options(task_runner=runner)(run, round_draw(run))
+
+
+def round_draw(run: Run) -> Draw:
+    """The draw of a round of the loop."""
+    return Draw(
+        name=f"round-{run.round_number}",
+        seed_name=f"round-{run.round_number}",
+        problems=run.workspace.problems("train"),
+        model=str(run.start),
+        folders=run.folders,
+        params=run.params.sample,
+    )
+
+
+def _drawn(run: Run, draw: Draw, draw_all: DrawAll) -> list[SampleShard]:
+    """All shards, drawn by ``draw_all`` while the engine is up."""
+    shards = plan_sampling(_sample_plan(run, draw))
+    with endpoint_for(
+        run.params.serve,
+        run.root,
+        model=draw.model,
+        wanted=not all(shard.done for shard in shards),
+    ) as endpoint:
+        return draw_all([shard.at(endpoint) for shard in shards])
+
+
+def _asking_to_sample(run: Run) -> AbstractContextManager[None]:
+    """Tasks of sampling draw on a device of their own, or wait for a server."""
+    draws = draws_in_workers(run.params.serve)
+    return asking_for(run.params.execution, "sample", uses_gpu=draws, waits=not draws)
+
+
+def _to_verify(run: Run, draw: Draw, drawn: SampleShard) -> VerifyShard:
+    plan = _verify_plan(run, draw)
+    return VerifyShard(plan=plan, index=drawn.index, num_shards=drawn.plan.num_shards)
+
+
+def _timed(run: Run, draw: Draw, stage: str) -> AbstractContextManager[None]:
+    return nullcontext() if draw.stage else timed_stage(run.root, stage, draw=draw.name)
+
+
+def _sample_plan(run: Run, draw: Draw) -> SamplePlan:
+    return SamplePlan(
+        workspace=run.root,
+        stage=draw.stage or "sample",
+        label=f"sample {draw.name}",
+        draw=draw.seed_name,
+        problems=draw.problems,
+        examples=run.workspace.problems("bootstrap"),
+        output=draw.folders.paths,
+        model=draw.model,
+        params=draw.params,
+        serve=run.params.serve,
+        seed=run.params.seed,
+    )
+
+
+def _verify_plan(run: Run, draw: Draw) -> VerifyPlan:
+    return VerifyPlan(
+        workspace=run.root,
+        stage=draw.stage or "verify",
+        label=f"verify {draw.name}",
+        problems=draw.problems,
+        paths=draw.folders.paths,
+        output=draw.folders.verdicts,
+        params=run.params.verify,
+    )

@@ -1,0 +1,1 @@
+"""Runs on Ray: runner, nodes, workers, peers; the only importers of Ray."""

@@ -1,0 +1,84 @@
+"""The peers of a run, each in a process of its own: Ray actors, or processes of this machine."""
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pipeline_lib.params.classmate import PeerParams
+from pipeline_lib.params.whole import ExecutionParams
+from pipeline_lib.store.files import digest_json
+from pipeline_lib.systems.classmate.body import check_peer, is_exact
+from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.telemetry import record_event
+
+
+@contextmanager
+def opened_peers(
+    peers: Sequence[PeerParams],
+    execution: ExecutionParams,
+    *,
+    root: pathlib.Path,
+) -> Iterator[Sequence[Peer]]:
+    """The peers on the runner of ``execution``, ready for calls, for the block; on Ray, within `cluster`.
+
+    Args:
+        peers: models, engines and resources.
+        execution: the runner; on Ray with the GPUs of a training.
+        root: workspace of the run, for logs and a note; on Ray it also names the actors.
+
+    Raises:
+        BadInputError: an unknown model or engine, a server that would have to render the prompts, or as
+            `check_resources`; nothing is started. A model that cannot be served.
+        ReasonloopError: a peer does not start.
+    """
+    checked = [check_peer(peer) for peer in peers]
+    if not checked:
+        yield []
+        return
+    check_resources(checked, execution)
+    if (note := inexact_note(checked)) is not None:
+        record_event(root, "note", text=note)
+    log_folder = root.resolve() / "logs"
+    if execution.runner == "thread":
+        from pipeline_lib.systems.classmate.processes import process_peers  # noqa: PLC0415 - not with Ray
+
+        with process_peers(checked, log_folder=log_folder) as found:
+            yield found
+        return
+    from flows.ray.peers import ray_peers  # noqa: PLC0415 - thread runs need no Ray
+
+    run = digest_json(str(root.resolve()))[:8]
+    with ray_peers(
+        checked,
+        execution,
+        actor_name=f"classmate/{run}",
+        log_folder=log_folder,
+    ) as actors:
+        yield actors
+
+
+def check_resources(peers: Sequence[PeerParams], execution: ExecutionParams) -> None:
+    """Check, before any work, that the connected Ray can place the peers, or this machine for processes.
+
+    Raises:
+        BadInputError: it has too few GPUs or CPUs, or lacks an engine.
+    """
+    if execution.runner == "thread":
+        from pipeline_lib.systems.classmate.processes import check_machine  # noqa: PLC0415 - not with Ray
+
+        check_machine(peers)
+        return
+    from flows.ray import peers as ray_peers  # noqa: PLC0415 - as above
+
+    ray_peers.check_resources(peers, execution)
+
+
+def inexact_note(peers: Sequence[PeerParams]) -> str | None:
+    """A sentence on peers that may answer a resumed training otherwise; None without any."""
+    names = ", ".join(f"{peer.name} ({peer.serve.engine})" for peer in peers if not is_exact(peer))
+    if not names:
+        return None
+    return (
+        f"classmates {names}: an engine behind a server does not always draw the same text again, so a "
+        "training that is resumed can differ"
+    )

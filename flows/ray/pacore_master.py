@@ -1,0 +1,184 @@
+"""The Ray cluster of PaCoRe's workers: its address, and nodes of it as processes; without importing Ray.
+
+A node and all that it has started end with the command that started it, however that ends.
+"""
+
+import os
+import pathlib
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
+
+from flows.run.ray_address import LOOPBACK_ONLY
+from flows.server.loopback import LOOPBACK, unused_port
+from pipeline_lib.engines.known.engine import Launch
+from pipeline_lib.engines.launch.process import EngineProcess
+from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
+from pipeline_lib.params.environment import environment
+
+START_TIMEOUT_S = 120.0
+_CONNECT_S = 10.0
+_NO_PLACE = (OSError, UnicodeError)
+"""Of an address that cannot be reached; UnicodeError: a label of the host is empty or longer than 63."""
+_POLL_S = 0.2
+_AUTH_MODE = "RAY_AUTH_MODE"
+_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""Header of an empty frame of settings, the first one in both directions; its fourth byte is the type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Master:
+    """Address of a cluster's head node."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Master":
+        """The address in ``HOST:PORT``.
+
+        Raises:
+            BadInputError: it is none.
+        """
+        host, _, port = text.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise BadInputError(f"--master {text}: give HOST:PORT, as in {LOOPBACK}:6400")
+        return cls(host=LOOPBACK if host == "localhost" else host, port=int(port))
+
+    @property
+    def address(self) -> str:
+        """``HOST:PORT``."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def is_here(self) -> bool:
+        """True if the host is this machine."""
+        try:
+            found = socket.gethostbyname(self.host)
+        except _NO_PLACE:
+            return False
+        own = {one.address for addresses in psutil.net_if_addrs().values() for one in addresses}
+        return found in own
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment of Ray's processes, and of those that connect to them.
+
+        With a token, since whoever can connect can run code.
+        """
+        loopback = LOOPBACK_ONLY if self.host == LOOPBACK else {}
+        return {_AUTH_MODE: environment(_AUTH_MODE) or "token", **loopback}
+
+    def use_variables(self) -> None:
+        """Set them in this process; before the import of Ray, which reads them once."""
+        os.environ.update(self.variables)
+
+    def answers(self) -> bool:
+        """True if the master listens there."""
+        try:
+            self.check()
+        except BadInputError:
+            return False
+        return True
+
+    def check(self) -> None:
+        """Connect once: Ray retries for minutes, with a line each time.
+
+        Raises:
+            BadInputError: no process listens there, or one that does not speak HTTP/2, as gRPC does.
+        """
+        try:
+            with socket.create_connection((self.host, self.port), timeout=_CONNECT_S) as connection:
+                connection.sendall(_HTTP2_PREFACE + _SETTINGS)
+                answer = connection.recv(len(_SETTINGS))
+            if answer[3:4] != _SETTINGS[3:4]:
+                raise ConnectionError("not a Ray cluster")
+        except _NO_PLACE as error:
+            raise BadInputError(
+                f"--master {self.address}: no answer ({reason_of(error)}); start "
+                f"`reasonloop pacore master --port {self.port}` there"
+            ) from error
+
+
+@contextmanager
+def running_head(master: Master, *, log_folder: pathlib.Path) -> Iterator[EngineProcess]:
+    """The head node at ``master``, for the block.
+
+    Raises:
+        BadInputError: the port is in use, or the host is no address of this machine.
+        ReasonloopError: Ray does not start.
+    """
+    _check_free(master)
+    options = (
+        *("--head", f"--port={master.port}", "--include-dashboard=false"),
+        # Of the server for Ray's clients, which cannot be left out and else has one port for all clusters.
+        f"--ray-client-server-port={unused_port()}",
+    )
+    with _running_node(master, options, ip=master.host, log=log_folder / "ray-head.log") as node:
+        yield node
+
+
+@contextmanager
+def running_node(master: Master, *, ip: str | None, log: pathlib.Path) -> Iterator[EngineProcess]:
+    """A node of this machine in the cluster of ``master``, for the block.
+
+    Args:
+        master: The head node.
+        ip: Address of this machine; None: the one that reaches the master.
+        log: Of the node.
+
+    Raises:
+        ReasonloopError: Ray does not start.
+    """
+    with _running_node(master, (f"--address={master.address}",), ip=ip, log=log) as node:
+        yield node
+
+
+@contextmanager
+def _running_node(
+    master: Master, options: tuple[str, ...], *, ip: str | None, log: pathlib.Path
+) -> Iterator[EngineProcess]:
+    command = (
+        # Its folder is known to the process alone that removes it.
+        *("/bin/sh", "-c", 'exec "$@" --temp-dir="$TMPDIR"', "sh"),
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options),
+        # No CPU: Ray would start a process for each.
+        *("--num-cpus=0", "--no-monitor", "--include-log-monitor=false"),
+        *("--disable-usage-stats", "--log-color=false"),
+        *([f"--node-ip-address={ip}"] if ip else []),
+    )
+    node = EngineProcess("ray", Launch(command=command, environment=master.variables), log)
+    try:
+        _await_start(node)
+        yield node
+    finally:
+        # At once: nothing of it is kept, and some of its processes wait long for others.
+        node.kill()
+
+
+def _await_start(node: EngineProcess) -> None:
+    """Return once Ray has said so in its log: it listens before it can be used."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while "Ray runtime started" not in node.output():
+        if node.exit_code is not None:
+            raise ReasonloopError(f"Ray does not start; it {node.exit_summary}")
+        if time.monotonic() > deadline:
+            raise ReasonloopError(
+                f"Ray has not started for {START_TIMEOUT_S:g} s: {node.log_tail()}"
+            )
+        time.sleep(_POLL_S)
+
+
+def _check_free(master: Master) -> None:
+    try:
+        socket.create_server((master.host, master.port)).close()
+    except _NO_PLACE as error:
+        raise BadInputError(
+            f"--host {master.host} --port {master.port}: {reason_of(error)}; choose another"
+        ) from error

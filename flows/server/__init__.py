@@ -1,0 +1,1 @@
+"""The local Prefect server: its process, its address, the pages of reports."""

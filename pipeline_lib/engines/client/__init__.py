@@ -1,0 +1,1 @@
+"""Clients of engines: servers in this process, on this machine or at an address."""

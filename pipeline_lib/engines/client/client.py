@@ -1,0 +1,175 @@
+"""ChatModel on any OpenAI-compatible server.
+
+The N paths of a problem are one request if the server gives its completions the seeds s, s + 1, ...
+(`dialects`), otherwise N requests with one seed each. Either way the seed in a path's provenance
+draws that path again, alone.
+
+Retries after 429, 5xx and broken connections are the openai package's. One is added: when
+connections break because the engine died, its requests are sent once more after its restart.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from pipeline_lib.engines.chat_model import (
+    ChatFormat,
+    Completion,
+    Conversation,
+    Decoding,
+    Message,
+    Request,
+    Role,
+)
+from pipeline_lib.engines.client.connection import Connection
+from pipeline_lib.engines.client.outage import Outage
+from pipeline_lib.engines.client.session import Session, gather_all
+from pipeline_lib.engines.dialects import Dialect
+from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.known.table import dialect_of
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.serve import ServeParams
+
+
+class DrawCancelledError(ReasonloopError):
+    """`OpenAIModel.close` was called while paths were drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerChat:
+    """The server renders conversations. Implements ChatFormat.
+
+    For servers without a local tokenizer. Their template is unknown, so training on such paths
+    cannot use it.
+    """
+
+    digest: str = "server"
+    is_compact: bool = False
+
+    def render(self, conversation: Conversation) -> str:
+        """The ``messages`` of a request to the chat route, as JSON."""
+        return json.dumps([turn.fields() for turn in conversation])
+
+    @staticmethod
+    def parse(prompt: str) -> list[Message]:
+        """The conversation of a prompt that `render` made."""
+        return [Message(**turn | {"role": Role(turn["role"])}) for turn in json.loads(prompt)]
+
+
+@dataclass(kw_only=True)
+class OpenAIModel:
+    """Implements ChatModel on a server. Thread-safe."""
+
+    endpoint: Endpoint
+    serve: ServeParams
+    chat_format: ChatFormat | None = None
+    """A tokenizer's template, or None for a plain completion model: prompts are rendered here and
+    sent to ``/v1/completions`` as token ids. With `ServerChat` messages are sent to ``/v1/chat/completions``."""
+    encode: Callable[[str], list[int]] | None = None
+    """Token ids of a rendered prompt, which are sent. None: its text is, except if `Dialect.ids_only`."""
+    context_tokens: int | None = None
+    """Of the served model; None: unknown."""
+    _running: dict[asyncio.AbstractEventLoop, asyncio.Task[object]] = field(
+        init=False, repr=False, default_factory=dict
+    )
+    _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine at the endpoint."""
+        return self.endpoint.engine
+
+    @property
+    def identity(self) -> str:
+        """Digest of the served weights, or the server's model id."""
+        return self.endpoint.identity
+
+    @property
+    def adapter(self) -> str | None:
+        """``name@version`` of the LoRA adapter, or None."""
+        return self.endpoint.adapter
+
+    @property
+    def arithmetic(self) -> None:
+        """Unknown: the server does not report it."""
+
+    def room(self, prompt: str) -> int | None:
+        """The context less the tokens of the prompt; None without a local tokenizer."""
+        if self.context_tokens is None or self.encode is None:
+            return None
+        return self.context_tokens - len(self.encode(prompt))
+
+    def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
+        """Draw all completions, in the order of requests and seeds.
+
+        A request that fails after its retries gives completions with FinishReason.ERROR. An
+        interrupt or `close` closes the connections, at which servers stop generating.
+
+        Raises:
+            BadInputError: the model is not served at the endpoint, or the key is refused.
+            EngineDownError: no answer for ``serve.start_timeout_s``.
+            DrawCancelledError: `close` was called.
+        """
+        try:
+            return asyncio.run(self._complete(requests, decoding))
+        except asyncio.CancelledError:
+            raise DrawCancelledError("the draw was cancelled; run again to continue") from None
+
+    def close(self) -> None:
+        """Cancel the calls of `complete` that run in other threads."""
+        with self._lock:
+            for loop, task in self._running.items():
+                loop.call_soon_threadsafe(task.cancel)
+
+    async def _complete(
+        self, requests: Sequence[Request], decoding: Decoding
+    ) -> list[list[Completion]]:
+        async with self.open() as session:
+            return await gather_all([session.draw(request, decoding) for request in requests])
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Session]:
+        """Connections to the server for concurrent requests; `complete` without its own event loop.
+
+        Raises:
+            BadInputError: as `complete`, also from a draw.
+            EngineDownError: as `complete`, also from a draw.
+        """
+        connection = Connection(endpoint=self.endpoint, serve=self.serve)
+        async with self._cancellable(), connection.open() as client:
+            owner = await connection.await_server(client)
+            yield Session(
+                connection=connection,
+                client=client,
+                dialect=self._dialect(owner),
+                by_chat=isinstance(self.chat_format, ServerChat),
+                encode=self.encode,
+                slots=asyncio.Semaphore(self.serve.concurrency),
+                outage=Outage(connection=connection, client=client),
+            )
+
+    @asynccontextmanager
+    async def _cancellable(self) -> AsyncIterator[None]:
+        """Register the current task for `close`."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        with self._lock:
+            self._running[loop] = task
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._running[loop]
+
+    def _dialect(self, owner: str) -> Dialect:
+        dialect = dialect_of(self.endpoint.engine, owned_by=owner)
+        rendered_here = not isinstance(self.chat_format, ServerChat)
+        if dialect.ids_only and rendered_here and self.encode is None:
+            raise BadInputError(
+                f"{self.endpoint.base_url}: the server puts special tokens before a text; set "
+                "serve.tokenizer to the model's Hugging Face folder or id"
+            )
+        return dialect

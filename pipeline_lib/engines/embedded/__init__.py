@@ -1,0 +1,1 @@
+"""The embedded engine: prefill, continuous batching, sampling, adapters, its thread."""

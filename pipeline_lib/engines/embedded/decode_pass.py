@@ -1,0 +1,254 @@
+"""One decoding step of the model: the newest token of every sequence in, next-token logits out.
+
+Two implementations. `COHORT_PASS` attends cohort by cohort and reads only each cohort's columns.
+`PADDED_PASS` gives all sequences to the model's own attention as one padded batch, which works for
+every key-value cache of transformers. `choose_decode_pass` compares them once per model on a few
+tokens of its own text, and takes the first where both agree.
+
+Axes: B sequences of all cohorts in order, R rows and C columns of the single cohort of the padded
+pass, V vocabulary.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from typing_extensions import override
+
+from pipeline_lib.engines.embedded import cohort_attention
+from pipeline_lib.engines.embedded.cohorts import Cohort, make_cohort, merge_cohorts
+from pipeline_lib.engines.embedded.kv_blocks import KvPool
+from pipeline_lib.engines.embedded.prefill import prefill
+from pipeline_lib.errors import BadInputError
+
+_MAX_COHORTS = 8
+"""More are merged: each costs a few kernel calls per layer."""
+_TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
+"""Largest difference of logits at which two passes agree, relative to the largest logit."""
+_TOLERANCE_HALF_PRECISION = 0.05
+_TRIAL_LENGTHS = (11, 6)
+"""Tokens of the two trial prompts; each is followed by one step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodePass:
+    """One implementation of the step, for at most ``max_cohorts`` cohorts."""
+
+    name: str
+    max_cohorts: int
+    run: Callable[[Any, Sequence[Cohort], torch.Tensor, torch.Tensor], torch.Tensor]
+    """From the model, cohorts with a spare column each, tokens [B] and their positions [B]: float32
+    logits [B, V]. Keys and values are written to the spare column."""
+
+
+def _run_cohorts(
+    model: Any, cohorts: Sequence[Cohort], tokens_B: torch.Tensor, positions_B: torch.Tensor
+) -> torch.Tensor:
+    for cohort in cohorts:
+        cohort.mask_RHC[:, :, cohort.length] = 0
+    output = model(
+        input_ids=tokens_B[:, None],
+        position_ids=positions_B[:, None],
+        use_cache=False,
+        cohorts=cohorts,
+    )
+    logits_BV: torch.Tensor = output.logits[:, -1].float()
+    return logits_BV
+
+
+def _run_padded(
+    model: Any, cohorts: Sequence[Cohort], tokens_B: torch.Tensor, positions_B: torch.Tensor
+) -> torch.Tensor:
+    [cohort] = cohorts
+    cohort.mask_RHC[:, :, cohort.length] = 0
+    columns_C = torch.arange(cohort.length - cohort.used_columns, cohort.length + 1)
+    seen_RC = columns_C >= torch.from_numpy(cohort.starts_R)[:, None]
+    output = model(
+        input_ids=tokens_B[:, None],
+        attention_mask=seen_RC.long().to(tokens_B.device),
+        position_ids=positions_B[:, None],
+        past_key_values=_cache_of(cohort),
+        use_cache=True,
+    )
+    logits_BV: torch.Tensor = output.logits[:, -1].float()
+    return logits_BV
+
+
+COHORT_PASS = DecodePass(name="cohort pass", max_cohorts=_MAX_COHORTS, run=_run_cohorts)
+PADDED_PASS = DecodePass(name="padded pass", max_cohorts=1, run=_run_padded)
+
+
+class _CohortLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """A cohort as one layer of a transformers cache: written in place, read as a view."""
+
+    def __init__(self, keys_RHCD: torch.Tensor, values_RHCD: torch.Tensor) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.is_initialized = True
+        self.keys, self.values = self._seen = keys_RHCD, values_RHCD
+
+    @override
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        keys_RHCD, values_RHCD = self._seen
+        keys_RHCD[:, :, -1:], values_RHCD[:, :, -1:] = key_states, value_states
+        return self._seen
+
+    @override
+    def get_seq_length(self) -> int:
+        return self._seen[0].shape[2] - 1
+
+
+def _cache_of(cohort: Cohort) -> Cache:
+    seen = (
+        slice(cohort.size),
+        slice(None),
+        slice(cohort.length - cohort.used_columns, cohort.length + 1),
+    )
+    blocks = zip(cohort.block.keys, cohort.block.values, strict=True)
+    return Cache(layers=[_CohortLayer(keys[seen], values[seen]) for keys, values in blocks])
+
+
+_CHOSEN: "weakref.WeakKeyDictionary[Any, DecodePass]" = weakref.WeakKeyDictionary()
+_CHOOSING = threading.Lock()
+
+
+def choose_decode_pass(model: Any) -> DecodePass:
+    """The fastest pass that ``model`` supports. The first call runs the model on a few tokens.
+
+    Raises:
+        BadInputError: the model's cache is more than keys and values.
+    """
+    with _CHOOSING:
+        if model not in _CHOSEN:
+            _CHOSEN[model] = _choose(model)
+        return _CHOSEN[model]
+
+
+def is_decodable(model: Any) -> bool:
+    """True if the cache of ``model`` is keys and values alone, without recurrent states."""
+    return _cache_layers(model) <= {DynamicLayer, DynamicSlidingWindowLayer}
+
+
+def _cache_layers(model: Any) -> set[type]:
+    return {type(layer) for layer in DynamicCache(config=model.config).layers}
+
+
+def _choose(model: Any) -> DecodePass:
+    layers = _cache_layers(model)
+    if not is_decodable(model):
+        names = sorted(layer.__name__ for layer in layers)
+        raise BadInputError(
+            f"model {type(model).__name__} caches {', '.join(names)}; the embedded engine supports "
+            "attention only: serve it with vLLM"
+        )
+    before = model.config._attn_implementation  # noqa: SLF001 - it has no public name
+    if layers != {DynamicLayer} or before not in {"sdpa", cohort_attention.NAME}:
+        return PADDED_PASS
+    model.set_attn_implementation(cohort_attention.NAME)
+    try:
+        if _passes_agree(model):
+            return COHORT_PASS
+    except (cohort_attention.UnsupportedAttentionError, TypeError):
+        # Options without support, or a model that does not pass keywords on to its attention.
+        pass
+    model.set_attn_implementation("sdpa")
+    return PADDED_PASS
+
+
+def _passes_agree(model: Any) -> bool:
+    """True if both passes give the same logits for two sequences of different length.
+
+    In half precision, rounding alone may exceed the tolerance; the cohort pass must then be as close
+    to float32 as the padded pass is.
+    """
+    ids = _trial_tokens(model)
+    cohort_BV = _trial_logits(model, COHORT_PASS, ids)
+    padded_BV = _trial_logits(model, PADDED_PASS, ids)
+    if model.dtype in _TOLERANCE:
+        return _relative_error(cohort_BV, padded_BV) <= _TOLERANCE[model.dtype]
+    if _relative_error(cohort_BV, padded_BV) <= _TOLERANCE_HALF_PRECISION:
+        return True
+    try:
+        with _in_float32(model):
+            exact_BV = _trial_logits(model, PADDED_PASS, ids)
+    except RuntimeError:
+        return False
+    rounding = _relative_error(padded_BV, exact_BV)
+    return _relative_error(cohort_BV, exact_BV) <= max(_TOLERANCE_HALF_PRECISION, rounding)
+
+
+def _relative_error(logits_BV: torch.Tensor, reference_BV: torch.Tensor) -> float:
+    """Largest difference relative to the largest reference logit; NaN if one is not finite."""
+    return float((logits_BV - reference_BV).abs().max() / reference_BV.abs().max())
+
+
+# Not in inference mode: its tensors cannot replace weights, see `_in_float32`.
+@torch.inference_mode(mode=False)
+@torch.no_grad()
+def _trial_logits(model: Any, decode: DecodePass, ids: Sequence[int]) -> torch.Tensor:
+    """The logits [B, V] of one step after two short prompts, which ``ids`` begins with."""
+    prompts = [tuple(ids[:length]) for length in _TRIAL_LENGTHS]
+    tokens_B = torch.tensor([ids[length] for length in _TRIAL_LENGTHS], device=model.device)
+    positions_B = torch.tensor(_TRIAL_LENGTHS, device=model.device)
+    pool = KvPool()
+    states = prefill(model, prompts, pad_id=0)
+    cohorts = [make_cohort([state], np.array([row]), pool) for row, state in enumerate(states)]
+    if decode.max_cohorts < len(cohorts):
+        cohorts = [merge_cohorts(cohorts, pool)]
+    return decode.run(model, cohorts, tokens_B, positions_B)
+
+
+@torch.no_grad()
+def _trial_tokens(model: Any) -> list[int]:
+    """A token from the middle of the vocabulary, and the most probable continuation.
+
+    On control tokens or random ones the logits of a trained model are chaotic: in half precision they
+    can differ from float32 by their own size, whatever the pass.
+    """
+    ids = [model.config.get_text_config().vocab_size // 2]
+    while len(ids) <= max(_TRIAL_LENGTHS):
+        ids_1C = torch.tensor([ids], device=model.device)
+        logits_1CV = model(input_ids=ids_1C, use_cache=False).logits
+        ids.append(int(logits_1CV[0, -1].argmax()))
+    return ids
+
+
+@contextmanager
+def _in_float32(model: Any) -> Iterator[None]:
+    """Run each module with float32 weights, converted for the duration of its call.
+
+    A module that reads another's weights without calling it raises RuntimeError.
+    """
+    own: dict[Any, torch.Tensor] = {}
+
+    def convert(module: Any, _: Any) -> None:
+        for weight in module.parameters(recurse=False):
+            if weight.is_floating_point() and weight not in own:
+                own[weight], weight.data = weight.data, weight.data.float()
+
+    def restore(module: Any, *_: Any) -> None:
+        for weight in module.parameters(recurse=False):
+            if weight in own:
+                weight.data = own.pop(weight)
+
+    hooks = [
+        hook
+        for module in model.modules()
+        for hook in (
+            module.register_forward_pre_hook(convert),
+            module.register_forward_hook(restore, always_call=True),
+        )
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -1,0 +1,64 @@
+"""SGLang, in a second virtual environment. It needs a GPU to install; only its data is tested."""
+
+from pipeline_lib.engines.dialects import NO_TRUNCATION, Dialect
+from pipeline_lib.engines.known.engine import (
+    FOREIGN_ENVIRONMENT,
+    HOST,
+    RESIDENT_ADAPTERS,
+    AdapterRoutes,
+    Engine,
+    Launch,
+    ServedModel,
+    common_environment,
+    environment_python,
+)
+from pipeline_lib.engines.precision import dtype_options
+from pipeline_lib.params.serve import ServeParams
+
+
+def _launch(serve: ServeParams, served: ServedModel) -> Launch:
+    command = [
+        *(environment_python(serve), "-m", "sglang.launch_server"),
+        *("--model-path", served.model, "--served-model-name", served.name),
+        *("--host", HOST, "--port", str(served.port)),
+        *dtype_options(served.model),
+        # No sampling defaults from the model's generation_config.json, as for vLLM.
+        *("--sampling-defaults", "openai"),
+        # Cached prompt tokens in the usage of each response, for the accounting.
+        "--enable-cache-report",
+        *("--log-level-http", "warning"),
+    ]
+    if served.lora_rank is not None:
+        # Adapters come later, so their rank and target modules are declared at the start.
+        command += ["--enable-lora", "--max-lora-rank", str(served.lora_rank)]
+        command += ["--lora-target-modules", "all"]
+        command += ["--max-loras-per-batch", str(RESIDENT_ADAPTERS)]
+    changes = {**common_environment(served), **FOREIGN_ENVIRONMENT}
+    return Launch(command=(*command, *serve.options), environment=changes)
+
+
+def _base_and_adapter(base: str, adapter: str) -> str:
+    return f"{base}:{adapter}"
+
+
+SGLANG = Engine(
+    name="sglang",
+    package="sglang",
+    launch=_launch,
+    # Source: sglang, entrypoints/openai/serving_completions.py: all N completions get the same
+    # sampling_seed; texts are tokenized with special tokens, ids are taken as they are.
+    dialect=Dialect(
+        fields={**NO_TRUNCATION, "return_token_ids": True},
+        ids_only=True,
+        logprobs=True,
+        names_stops=True,
+    ),
+    # The base's name is ignored, and the adapter is what follows the colon.
+    adapter_routes=AdapterRoutes(
+        load="/load_lora_adapter",
+        unload="/unload_lora_adapter",
+        request_model=_base_and_adapter,
+    ),
+    # Answered by the scheduler between two steps.
+    health_route="/health_generate",
+)

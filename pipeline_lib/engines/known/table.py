@@ -1,0 +1,66 @@
+"""All rollout engines, by the value of ``serve.engine``."""
+
+from collections.abc import Mapping
+
+from pipeline_lib.engines.dialects import OPENAI, Dialect
+from pipeline_lib.engines.known.embedded import EMBEDDED
+from pipeline_lib.engines.known.engine import INSTALL, Engine, environment_python, has_package
+from pipeline_lib.engines.known.sglang import SGLANG
+from pipeline_lib.engines.known.url import URL
+from pipeline_lib.engines.known.vllm import VLLM
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.serve import ServeParams
+
+ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (EMBEDDED, VLLM, SGLANG, URL)}
+
+
+def engine_named(name: str) -> Engine:
+    """The engine called ``name``.
+
+    Raises:
+        BadInputError: there is none.
+    """
+    if name not in ENGINES:
+        *others, last = map(repr, ENGINES)
+        choices = f"{', '.join(others)} or {last}"
+        raise BadInputError(f"serve.engine: Input should be {choices} (got {name!r})")
+    return ENGINES[name]
+
+
+def check_engine(serve: ServeParams) -> None:
+    """Check that ``serve`` names an engine and has what the engine needs.
+
+    Raises:
+        BadInputError: it does not.
+    """
+    if engine_named(serve.engine).is_external and not serve.url:
+        raise BadInputError(
+            f"serve: url=null; engine={serve.engine} needs the address, as in http://host:8000/v1"
+        )
+
+
+def check_installed(serve: ServeParams) -> None:
+    """Check that the engine of ``serve`` can be started on this machine, or has an address.
+
+    Raises:
+        BadInputError: it does not.
+    """
+    check_engine(serve)
+    package = engine_named(serve.engine).package
+    if package is not None and not has_package(environment_python(serve), package):
+        raise BadInputError(
+            f"serve.environment={serve.environment}: {serve.engine} is not installed there; {INSTALL}"
+        )
+
+
+def is_in_process(name: str) -> bool:
+    """True if the engine runs in the workers; False for a name that is not in the table."""
+    return name in ENGINES and ENGINES[name].in_process
+
+
+def dialect_of(engine: str, *, owned_by: str) -> Dialect:
+    """The dialect of an engine; of an external server by the owner in its list of models."""
+    known = engine_named(engine).dialect
+    if known is None and owned_by in ENGINES:
+        known = ENGINES[owned_by].dialect
+    return known or OPENAI

@@ -1,0 +1,308 @@
+"""A supervised engine: started, watched, restarted after failures, stopped.
+
+One thread watches. After a crash (the process is gone) or a hang (see `watchdog`) the engine is
+killed with all its processes and started on the same port with the same adapters, so clients only
+have to retry. After too many restarts the engine is given up, and `check` raises.
+"""
+
+import pathlib
+import threading
+import time
+from dataclasses import replace
+
+from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.known.engine import Engine, ServedModel
+from pipeline_lib.engines.launch.adapters import LoadedAdapters
+from pipeline_lib.engines.launch.ports import PortLease, lease_port
+from pipeline_lib.engines.launch.probes import NoAnswerError, RefusedError
+from pipeline_lib.engines.launch.process import EngineProcess
+from pipeline_lib.engines.launch.readiness import (
+    PortTakenError,
+    StartCancelledError,
+    local_probes,
+    wait_until_ready,
+)
+from pipeline_lib.engines.launch.watchdog import Watchdog
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.serve import ServeParams
+
+MAX_RESTARTS = 3
+"""Per engine. A more frequent failure has a cause that a restart does not fix."""
+_PORTS_TRIED = 5
+_CRASH_POLL_S = 0.25
+_DYING_S = 3.0
+"""An engine that is going down may answer with errors for this long before its process ends."""
+
+
+class SupervisedEngine:
+    """Implements RunningEngine for an engine that is started here."""
+
+    def __init__(
+        self,
+        kind: Engine,
+        serve: ServeParams,
+        served: ServedModel,
+        *,
+        lease: PortLease,
+        log_folder: pathlib.Path,
+    ) -> None:
+        self._kind = kind
+        self._serve = serve
+        self._served = served
+        self._lease = lease
+        self._log = log_folder / f"{kind.name}-{served.port}.log"
+        self._identity = model_identity(served.model)
+        self._probes = local_probes(served.port)
+        self._adapters = self._loadable_adapters()
+        self._restarts = 0
+        self._restart_reasons: list[str] = []
+        self._failure: ReasonloopError | None = None
+        self._stopping = threading.Event()
+        # Serializes restarts by the watcher thread and swaps by `load_adapter`.
+        self._changing = threading.Lock()
+        self._process: EngineProcess | None = None
+        self._watcher = threading.Thread(target=self._watch, name="engine-watch", daemon=True)
+
+    def _loadable_adapters(self) -> LoadedAdapters | None:
+        """None for an engine that is started without adapters."""
+        routes, max_rank = self._kind.adapter_routes, self._served.lora_rank
+        if routes is None or max_rank is None:
+            return None
+        return LoadedAdapters(
+            routes,
+            self._probes,
+            base=self._served.name,
+            max_rank=max_rank,
+            timeout_s=self._serve.start_timeout_s,
+        )
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The base model."""
+        return Endpoint(
+            engine=self._kind.name,
+            base_url=self._probes.base_url,
+            model=self._served.name,
+            identity=self._identity,
+        )
+
+    @property
+    def restarts(self) -> int:
+        """Restarts so far."""
+        return self._restarts
+
+    @property
+    def restart_reasons(self) -> tuple[str, ...]:
+        """Causes of the restarts, oldest first."""
+        return tuple(self._restart_reasons)
+
+    @property
+    def log(self) -> pathlib.Path:
+        """The engine's output."""
+        return self._log
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Process ids of the engine."""
+        return [child.pid for child in self._process.processes] if self._process else []
+
+    def check(self) -> None:
+        """Raise the failure, a ReasonloopError, if the engine was given up."""
+        if self._failure is not None:
+            raise self._failure
+
+    def start(self) -> None:
+        """Start the engine, then the watcher thread. After a failure no process is left."""
+        try:
+            self._start_process()
+        except BaseException:
+            self._lease.release()
+            raise
+        self._watcher.start()
+
+    def stop(self) -> None:
+        """Stop the engine; idempotent.
+
+        Raises:
+            ReasonloopError: a process is left, or GPU memory that it held.
+        """
+        self._stopping.set()
+        try:
+            self._end_process()
+            if self._watcher.is_alive():
+                self._watcher.join()
+                # The watcher may have started another process meanwhile.
+                self._end_process()
+        finally:
+            self._lease.release()
+
+    def _end_process(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+
+    def _start_process(self) -> None:
+        if model_identity(self._served.model) != self._identity:
+            raise ReasonloopError(f"{self._served.model} has changed since it was first served")
+        # External engines are attached, see `running_engine`.
+        assert self._kind.launch is not None
+        launch = self._kind.launch(self._serve, self._served)
+        process = self._process = EngineProcess(self._kind.name, launch, self._log)
+        try:
+            wait_until_ready(
+                process,
+                self._served,
+                timeout_s=self._serve.start_timeout_s,
+                stopping=self._stopping,
+            )
+            if self._adapters is not None:
+                self._adapters.reload()
+        except NoAnswerError as error:
+            process.kill()
+            raise ReasonloopError(f"adapters were not loaded again: {error}") from error
+        except BaseException:
+            process.kill()
+            raise
+
+    def _watch(self) -> None:
+        try:
+            while (reason := self._await_failure()) is not None:
+                self._restart_reasons.append(reason)
+                if not self._restart():
+                    return
+        except Exception as error:
+            self._failure = ReasonloopError(f"the watcher of the engine failed: {error!r}")
+            raise
+
+    def _await_failure(self) -> str | None:
+        """Wait for a crash or a hang and return its description; None once `stop` is called."""
+        assert self._process is not None
+        watchdog = Watchdog(
+            self._probes,
+            self._served.name,
+            health_route=self._kind.health_route,
+            hang_timeout_s=self._serve.hang_timeout_s,
+        )
+        while not self._stopping.wait(_CRASH_POLL_S):
+            if self._process.exit_code is not None:
+                return f"it {self._process.exit_summary}"
+            watchdog.poll()
+            if watchdog.is_hung:
+                return (
+                    f"it hung: no token in {self._serve.hang_timeout_s:g} s (serve.hang_timeout_s)"
+                )
+        return None
+
+    def _restart(self) -> bool:
+        """Restart the engine; False if it was stopped or given up."""
+        assert self._process is not None
+        try:
+            # Before the lock: this ends a swap that holds it and waits for the hung engine.
+            self._process.kill()
+            with self._changing:
+                while self._restarts < MAX_RESTARTS and not self._stopping.is_set():
+                    self._restarts += 1
+                    if self._try_start():
+                        return True
+        except StartCancelledError:
+            return False
+        except ReasonloopError as error:
+            self._restart_reasons.append(str(error))
+        self._failure = ReasonloopError(
+            f"{self._kind.name} was given up after {self._restarts} restarts: {self._restart_reasons[-1]}"
+        )
+        return False
+
+    def _try_start(self) -> bool:
+        try:
+            self._start_process()
+        except ReasonloopError as error:
+            self._restart_reasons.append(str(error))
+            return False
+        return True
+
+    def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
+        """Serve a LoRA adapter as ``name@version``; another version of that name is unloaded.
+
+        Raises:
+            BadInputError: no adapter, or one that this engine cannot load.
+            ReasonloopError: the engine refused it, or was given up.
+        """
+        if self._adapters is None:
+            raise BadInputError(f"adapter {name}: the engine was started for its base model alone")
+        adapter = self._adapters.read(name, folder, version)
+        for may_retry in (True, False):
+            self.check()
+            restarts = self._restarts
+            try:
+                with self._changing:
+                    self._adapters.swap(adapter)
+                break
+            except NoAnswerError as error:
+                if not (may_retry and self._await_restart(restarts, error)):
+                    raise ReasonloopError(
+                        f"adapter {adapter.full_name} was not loaded: {error}"
+                    ) from error
+        return replace(
+            self.endpoint,
+            model=self._adapters.request_model(adapter),
+            adapter=adapter.full_name,
+        )
+
+    def _await_restart(self, restarts: int, error: NoAnswerError) -> bool:
+        """True if the engine restarts after a failed request, because it crashed or hung."""
+        patience_s = self._serve.hang_timeout_s + _DYING_S
+        if isinstance(error, RefusedError):
+            patience_s = _DYING_S if error.status >= 500 else 0.0
+        deadline = time.monotonic() + patience_s
+        while self._restarts == restarts and self._failure is None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_CRASH_POLL_S)
+        return True
+
+
+def start_supervised(
+    kind: Engine,
+    serve: ServeParams,
+    *,
+    model: str,
+    lora_rank: int | None,
+    log_folder: pathlib.Path,
+) -> SupervisedEngine:
+    """Start an engine on the first free port from ``serve.port`` on, and watch it.
+
+    Raises:
+        BadInputError: the engine is not installed, or ``lora_rank`` is given for an engine that
+            cannot load adapters.
+        ReasonloopError: the engine does not start; with the end of its log.
+    """
+    if lora_rank is not None and kind.adapter_routes is None:
+        raise BadInputError(
+            f"serve.engine={kind.name} cannot load LoRA adapters while it runs; merge the adapter "
+            "into the model, or choose another engine"
+        )
+    first = serve.port
+    for _ in range(_PORTS_TRIED):
+        lease = lease_port(first)
+        served = ServedModel(
+            model=model, name=_served_name(model), port=lease.port, lora_rank=lora_rank
+        )
+        engine = SupervisedEngine(kind, serve, served, lease=lease, log_folder=log_folder)
+        try:
+            engine.start()
+        except PortTakenError:
+            first = lease.port + 1
+            continue
+        return engine
+    raise ReasonloopError(
+        f"{_PORTS_TRIED} ports from {serve.port} on were taken while the engine was starting; "
+        "set serve.port to a quieter range"
+    )
+
+
+def _served_name(model: str) -> str:
+    """The model's name with its digest, so that another run's engine refuses the request."""
+    identity = model_identity(model)
+    name = pathlib.PurePath(model).name
+    return name if identity == model else f"{name}@{identity}"

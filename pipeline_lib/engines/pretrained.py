@@ -1,0 +1,71 @@
+"""Loading from Hugging Face folders and hub ids: tokenizers, chat templates, models."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
+
+from pipeline_lib.engines.chat_model import ChatFormat, Conversation
+from pipeline_lib.engines.tokens import COMPACT_TEMPLATE, render_chat, template_source
+from pipeline_lib.errors import BadInputError, reason_of
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerChatFormat:
+    """The chat template that a tokenizer carries. Implements ChatFormat."""
+
+    tokenizer: PreTrainedTokenizerBase
+
+    @property
+    def digest(self) -> str:
+        """Digest of the template's source, and of the date that it prints."""
+        return hashlib.sha256(template_source(self.tokenizer).encode()).hexdigest()[:16]
+
+    @property
+    def is_compact(self) -> bool:
+        """True for `COMPACT_TEMPLATE`."""
+        return bool(self.tokenizer.chat_template == COMPACT_TEMPLATE)
+
+    def render(self, conversation: Conversation) -> str:
+        """The turns of the conversation, and the start of the assistant's."""
+        return render_chat(self.tokenizer, [turn.fields() for turn in conversation])
+
+
+def chat_format_of(tokenizer: PreTrainedTokenizerBase) -> ChatFormat | None:
+    """The tokenizer's chat format, or None without a template."""
+    return TokenizerChatFormat(tokenizer) if tokenizer.chat_template else None
+
+
+def load_chat_format(source: str) -> ChatFormat | None:
+    """The chat format of a model, from its tokenizer alone."""
+    return chat_format_of(load_tokenizer(source))
+
+
+def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a Hugging Face folder or hub id.
+
+    Raises:
+        BadInputError: there is none, or it cannot be read.
+    """
+    tokenizer: PreTrainedTokenizerBase = load_pretrained(AutoTokenizer.from_pretrained, source)
+    return tokenizer
+
+
+def load_pretrained(loader: Callable[..., Any], source: str, **options: Any) -> Any:
+    """The result of ``loader``, a ``from_pretrained``; code in the model's folder is never run.
+
+    Raises:
+        BadInputError: ``source`` cannot be found or read.
+    """
+    # Its bars would mix with those of the command, and with the one line of an error.
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        # By default, transformers prompts on the terminal.
+        return loader(source, trust_remote_code=False, **options)
+    except Exception as error:  # files from outside can be wrong in any way
+        raise BadInputError(
+            f"model {source}: {reason_of(error)}; give a Hugging Face folder or a reachable hub id"
+        ) from error

@@ -1,0 +1,173 @@
+"""The rollout engine of a run: a supervised one, or a server that already runs.
+
+For the flow's process: an engine started by a Ray task would die, or leak, with its worker.
+"""
+
+import pathlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import is_path
+from pipeline_lib.engines.known.table import check_installed, engine_named
+from pipeline_lib.engines.launch.probes import NoAnswerError, Probes
+from pipeline_lib.engines.launch.supervised import start_supervised
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.environment import environment
+from pipeline_lib.params.serve import ServeParams
+
+
+class RunningEngine(Protocol):
+    """An engine that has drawn a token."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Address and name of its model; unchanged by restarts."""
+        ...
+
+    @property
+    def restarts(self) -> int:
+        """Restarts so far."""
+        ...
+
+    @property
+    def restart_reasons(self) -> tuple[str, ...]:
+        """Causes of the restarts, oldest first."""
+        ...
+
+    def check(self) -> None:
+        """Raise the failure, a ReasonloopError, if the engine was given up."""
+        ...
+
+    def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
+        """Serve a LoRA adapter as ``name@version``; another version of that name is unloaded."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the engine; idempotent."""
+        ...
+
+
+@contextmanager
+def serving_engine(
+    serve: ServeParams,
+    *,
+    model: str,
+    log_folder: pathlib.Path,
+    lora: bool = False,
+    max_lora_rank: int = 16,
+) -> Iterator[RunningEngine]:
+    """A working engine for the duration of the block; no process of it is left afterwards.
+
+    Args:
+        serve: The engine, its port or address, and its timeouts.
+        model: A Hugging Face folder or hub id; ignored by a server that already runs.
+        log_folder: For the log of the engine.
+        lora: Start the engine for LoRA adapters.
+        max_lora_rank: Their largest rank.
+
+    Raises:
+        BadInputError: no such model, the engine is not installed, or the server does not serve
+            ``serve.model``.
+        ReasonloopError: the engine does not start, or was given up during the block.
+    """
+    check_installed(serve)
+    kind = engine_named(serve.engine)
+    if kind.is_external:
+        yield attach(serve, by_chat=serve.tokenizer is None)
+        return
+    check_model(model)
+    engine = start_supervised(
+        kind, serve, model=model, lora_rank=max_lora_rank if lora else None, log_folder=log_folder
+    )
+    try:
+        yield engine
+        engine.check()
+    except Exception as error:
+        # Errors of clients are consequences of the engine's failure, if there is one.
+        _raise_failure(engine, error)
+        raise
+    finally:
+        engine.stop()
+
+
+def _raise_failure(engine: RunningEngine, error: Exception) -> None:
+    try:
+        engine.check()
+    except ReasonloopError as failure:
+        if failure is not error:
+            raise failure from error
+
+
+def check_model(model: str) -> None:
+    """Check that a model is a folder, or can be a hub id: NAME or OWNER/NAME.
+
+    Raises:
+        BadInputError: it is neither.
+    """
+    if is_path(model) and not pathlib.Path(model).is_dir():
+        raise BadInputError(f"model {model}: no such folder; give one, or a hub id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedEngine:
+    """Implements RunningEngine for an external server."""
+
+    endpoint: Endpoint
+    restarts: int = 0
+    restart_reasons: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Nothing is supervised: clients see their own failures."""
+
+    def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
+        """Always refused.
+
+        Raises:
+            BadInputError: an external server loads its adapters itself.
+        """
+        raise BadInputError(
+            f"adapter {name}@{version} ({folder}): adapters cannot be loaded at "
+            f"{self.endpoint.base_url}; serve it there and set serve.model to its name"
+        )
+
+    def stop(self) -> None:
+        """The server keeps running."""
+
+
+def attach(serve: ServeParams, *, by_chat: bool) -> AttachedEngine:
+    """The server at ``serve.url``, after it has drawn a token by its chat or its completion route.
+
+    Raises:
+        BadInputError: ``serve.model`` is not served, or is null while several models are.
+        ReasonloopError: the server does not answer.
+    """
+    assert serve.url is not None  # by `check_installed`
+    # Stripped: httpx quotes a malformed header in its error.
+    key = (environment(serve.api_key_env) or "").strip()
+    probes = Probes(
+        base_url=serve.url.rstrip("/"),
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        through_proxy=True,
+    )
+    try:
+        model = _model_name(serve, probes.models())
+        probes.draw_token(model, timeout_s=serve.start_timeout_s, by_chat=by_chat)
+    except NoAnswerError as error:
+        message = str(error).replace(key, "***") if key else str(error)
+        raise ReasonloopError(f"serve.url: {message}") from None
+    endpoint = Endpoint(engine=serve.engine, base_url=probes.base_url, model=model, identity=model)
+    return AttachedEngine(endpoint=endpoint)
+
+
+def _model_name(serve: ServeParams, served: list[str]) -> str:
+    if serve.model is not None and serve.model in served:
+        return serve.model
+    if serve.model is None and len(served) == 1:
+        return served[0]
+    wanted = f"does not serve {serve.model}" if serve.model else "does not serve exactly one model"
+    raise BadInputError(
+        f"serve.model: {serve.url} {wanted}; it serves {', '.join(served) or 'none'}"
+    )

@@ -1,0 +1,194 @@
+"""Responses in OpenAI's format: whole ones, and the chunks of a stream.
+
+Completions and chat differ in names and in the layout of log-probabilities; each is a
+`ResponseLayout`.
+"""
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from pipeline_lib.engines.embedded.generation import ChoiceDelta
+from pipeline_lib.engines.embedded.token_text import IncrementalDetokenizer, TokenDecoder
+
+Json = dict[str, Any]
+
+# JSON has no infinity.
+_LEAST_LOGPROB = -9999.0
+
+
+class ResponseLayout(Protocol):
+    """JSON layout of a choice, for one of the two routes."""
+
+    def choice(self, delta: ChoiceDelta) -> Json:
+        """A choice of a whole response."""
+        ...
+
+    def first_chunk(self, index: int, /) -> Json | None:
+        """The chunk of a stream before the choice's text, or None."""
+        ...
+
+    def chunk(self, delta: ChoiceDelta) -> Json:
+        """A choice in a chunk of a stream."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceFields:
+    """Fields of a choice besides its text."""
+
+    logprobs: bool
+    alternatives: int
+    """0 or 1: the drawn token itself."""
+    token_ids: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """Fields common to all chunks of a response."""
+
+    kind: str
+    model: str
+    id: str
+    created: int
+
+    @classmethod
+    def new(cls, *, kind: str, prefix: str, model: str) -> "Envelope":
+        """An envelope with a new id and the current time."""
+        return cls(
+            kind=kind,
+            model=model,
+            id=f"{prefix}-{secrets.token_hex(16)}",
+            created=int(datetime.now(UTC).timestamp()),
+        )
+
+    def wrap(self, choices: Sequence[Json], **more: Any) -> Json:
+        """The response, or chunk, with these choices."""
+        head = {"id": self.id, "object": self.kind, "created": self.created, "model": self.model}
+        return {**head, "choices": list(choices), **more}
+
+
+@dataclass(slots=True, kw_only=True)
+class Usage:
+    """Token counts of one request. A prompt counts once for all its completions."""
+
+    prompt_tokens: int
+    cached_tokens: int = 0
+    """Prompt tokens whose prefill was reused, from this request or another."""
+    completion_tokens: int = 0
+
+    def add(self, deltas: Sequence[ChoiceDelta]) -> None:
+        """Count the tokens of deltas."""
+        self.completion_tokens += sum(len(delta.tokens) for delta in deltas)
+        self.cached_tokens += sum(delta.cached_tokens for delta in deltas)
+
+    def json(self) -> Json:
+        """With OpenAI's names."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class CompletionLayout:
+    """Layout of ``/v1/completions``. Implements ResponseLayout."""
+
+    fields: ChoiceFields
+    name_of: Callable[[int], str]
+    decoder: TokenDecoder
+    _texts: dict[int, tuple[IncrementalDetokenizer, int]] = field(init=False, default_factory=dict)
+    """Detokenizer and number of characters so far, by choice."""
+
+    def choice(self, delta: ChoiceDelta) -> Json:
+        """Text, index, finish reason, and the requested fields."""
+        choice: Json = {
+            "index": delta.index,
+            "text": delta.text,
+            "logprobs": self._logprobs(delta) if self.fields.logprobs else None,
+            "finish_reason": delta.finished.value if delta.finished else None,
+            "stop_reason": delta.stopped_by,
+        }
+        return choice | ({"token_ids": list(delta.tokens)} if self.fields.token_ids else {})
+
+    def first_chunk(self, _index: int) -> None:
+        """None: nothing precedes the text."""
+
+    def chunk(self, delta: ChoiceDelta) -> Json:
+        """As `choice`, with the text of the delta."""
+        return self.choice(delta)
+
+    def _logprobs(self, delta: ChoiceDelta) -> Json:
+        names = [self.name_of(token) for token in delta.tokens]
+        values = [max(value, _LEAST_LOGPROB) for value in delta.logprobs]
+        tops = [{name: value} for name, value in zip(names, values, strict=True)]
+        return {
+            "tokens": names,
+            "token_logprobs": values,
+            "top_logprobs": tops if self.fields.alternatives else None,
+            "text_offset": self._offsets(delta, names),
+        }
+
+    def _offsets(self, delta: ChoiceDelta, names: Sequence[str]) -> list[int]:
+        """Character offset of each token; a part of a character has the character's offset."""
+        text, end = self._texts.get(delta.index) or (
+            IncrementalDetokenizer(decoder=self.decoder),
+            0,
+        )
+        offsets = []
+        for token, name in zip(delta.tokens, names, strict=True):
+            final = text.push(token)
+            # The token may complete a character of earlier byte tokens, too.
+            offsets.append(end + (len(final) - len(name) if final.endswith(name) else 0))
+            end += len(final)
+        self._texts[delta.index] = text, end
+        return offsets
+
+
+@dataclass(slots=True, kw_only=True)
+class ChatLayout:
+    """Layout of ``/v1/chat/completions``. Implements ResponseLayout."""
+
+    fields: ChoiceFields
+    name_of: Callable[[int], str]
+
+    def choice(self, delta: ChoiceDelta) -> Json:
+        """The assistant's message."""
+        return self._choice(delta, {"message": {"role": "assistant", "content": delta.text}})
+
+    def first_chunk(self, index: int) -> Json:
+        """The role, before the text."""
+        content = {"role": "assistant", "content": ""}
+        return {"index": index, "delta": content, "logprobs": None, "finish_reason": None}
+
+    def chunk(self, delta: ChoiceDelta) -> Json:
+        """The new text of the message."""
+        return self._choice(delta, {"delta": {"content": delta.text} if delta.text else {}})
+
+    def _choice(self, delta: ChoiceDelta, content: Json) -> Json:
+        choice: Json = {
+            "index": delta.index,
+            **content,
+            "logprobs": {"content": self._logprobs(delta)} if self.fields.logprobs else None,
+            "finish_reason": delta.finished.value if delta.finished else None,
+            "stop_reason": delta.stopped_by,
+        }
+        return choice | ({"token_ids": list(delta.tokens)} if self.fields.token_ids else {})
+
+    def _logprobs(self, delta: ChoiceDelta) -> list[Json]:
+        lines = []
+        for token, logprob in zip(delta.tokens, delta.logprobs, strict=True):
+            name = self.name_of(token)
+            # A part of a character has bytes, too, but the tokenizer does not report them.
+            known = "\N{REPLACEMENT CHARACTER}" not in name
+            line: Json = {
+                "token": name,
+                "logprob": max(logprob, _LEAST_LOGPROB),
+                "bytes": list(name.encode()) if known else None,
+            }
+            lines.append(line | {"top_logprobs": [dict(line)] if self.fields.alternatives else []})
+        return lines

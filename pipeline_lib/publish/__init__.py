@@ -1,0 +1,1 @@
+"""What leaves a run: reports, exports, releases, streams."""

@@ -1,0 +1,212 @@
+"""Judged paths as Inspect evaluation logs, for `inspect view`.
+
+A problem is a sample, a path is an epoch of it, with both scores and the reason of the verdict. A
+path with a failed request or verification is a sample with an error and without a score. The
+metrics of the log are those of the evaluation, not recomputed.
+
+Source: the log format of Inspect (UK AI Security Institute), `inspect_ai.log`.
+"""
+
+import pathlib
+from dataclasses import asdict
+
+from inspect_ai.log import (
+    EvalConfig,
+    EvalDataset,
+    EvalError,
+    EvalLog,
+    EvalMetric,
+    EvalResults,
+    EvalSample,
+    EvalScore,
+    EvalSpec,
+    EvalStats,
+    write_eval_log,
+)
+from inspect_ai.model import (
+    ChatCompletionChoice,
+    ChatMessageAssistant,
+    ChatMessageUser,
+    GenerateConfig,
+    ModelOutput,
+    ModelUsage,
+)
+from inspect_ai.scorer import CORRECT, INCORRECT, Score
+from inspect_ai.viewer import ViewerConfig
+
+from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy
+from pipeline_lib.publish.reporting.examples import verdict_reason
+from pipeline_lib.publish.reporting.headline import make_headline
+from pipeline_lib.records import FinishReason, Interval, JudgedPath, Problem
+from pipeline_lib.store.files import atomic_file, digest_json
+from pipeline_lib.study.summary import EvalSummary
+
+_SCORES = ("strict", "lenient")
+
+
+def write_inspect_log(policy: EvaluatedPolicy, target: pathlib.Path) -> None:
+    """Write the log as a ``.eval`` file, atomically."""
+    with atomic_file(target) as temporary:
+        write_eval_log(inspect_log(policy), temporary, format="eval")
+
+
+def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
+    """All paths and metrics of one policy, as a finished log."""
+    at = policy.evaluated_at.isoformat(timespec="seconds")
+    origin = policy.groups[0].members[0].path.provenance
+    model = f"reasonloop/{policy.name}-{policy.weights}"
+    num_epochs = max(len(group.members) for group in policy.groups)
+    found = make_headline(policy.comparison)
+    identity = digest_json([model, policy.dataset, at, dict(policy.lineage)])[:22]
+    usage = _usage(policy.summary.prompt_tokens, policy.summary.completion_tokens)
+    return EvalLog(
+        status="success",
+        eval=EvalSpec(
+            eval_id=f"eval-{identity}",
+            run_id=f"run-{identity}",
+            task_id=f"task-{identity}",
+            created=at,
+            task=f"{policy.dataset}_{policy.name}",
+            dataset=EvalDataset(
+                name=policy.dataset,
+                samples=len(policy.groups),
+                sample_ids=[group.problem.id for group in policy.groups],
+                shuffled=False,
+            ),
+            model=model,
+            model_generate_config=GenerateConfig(
+                temperature=origin.temperature,
+                top_p=origin.top_p,
+                max_tokens=origin.max_new_tokens,
+            ),
+            config=EvalConfig(epochs=num_epochs),
+            metadata={
+                "finding": found.title,
+                "in words": " ".join(found.sentences),
+                **policy.lineage,
+            },
+            # Untrusted content: no Markdown (10*10=100 would lose its signs), no images.
+            viewer=ViewerConfig(trust_content=False),
+        ),
+        results=EvalResults(
+            total_samples=policy.summary.num_paths,
+            completed_samples=policy.summary.num_paths - policy.summary.num_unscored,
+            scores=_score_summaries(policy.summary),
+        ),
+        # Without both times the viewer shows NaN as the duration.
+        stats=EvalStats(started_at=at, completed_at=at, model_usage={model: usage}),
+        samples=[
+            _sample(model, group.problem, member)
+            for group in policy.groups
+            for member in group.members
+        ],
+    )
+
+
+def _score_summaries(summary: EvalSummary) -> list[EvalScore]:
+    """pass@k with the bounds of its interval over problems (low@k, high@k), by score."""
+    return [
+        EvalScore(
+            name=name,
+            scorer=name,
+            scored_samples=summary.num_paths - summary.num_unscored,
+            unscored_samples=summary.num_unscored,
+            metrics={
+                metric: EvalMetric(name=metric, value=value)
+                for k, interval in getattr(summary, name).items()
+                for metric, value in _bounds(k, interval).items()
+            },
+            metadata={"interval_level": summary.single.level, "problems": summary.num_problems},
+        )
+        for name in _SCORES
+    ]
+
+
+def _bounds(k: int, interval: Interval) -> dict[str, float]:
+    # Short names, because the viewer truncates them.
+    return {f"pass@{k}": interval.value, f"low@{k}": interval.low, f"high@{k}": interval.high}
+
+
+def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:
+    path, verdict = member.path, member.verdict
+    question = ChatMessageUser(id=f"{path.id}-question", content=_unicode(problem.question))
+    answer = ChatMessageAssistant(
+        id=f"{path.id}-answer", content=_unicode(path.text), model=model, source="generate"
+    )
+    usage = _usage(path.prompt_tokens, path.completion_tokens)
+    return EvalSample(
+        id=problem.id,
+        epoch=path.index + 1,
+        uuid=digest_json([model, path.id])[:22],
+        input=_unicode(problem.question),
+        target=problem.kind.show_gold(problem.gold),
+        messages=[question, answer],
+        output=ModelOutput(
+            model=model,
+            choices=[
+                ChatCompletionChoice(
+                    message=answer,
+                    stop_reason="max_tokens"
+                    if path.finish_reason is FinishReason.LENGTH
+                    else "stop",
+                )
+            ],
+            usage=usage,
+            error=path.error,
+        ),
+        scores=_scores(member),
+        model_usage={model: usage},
+        error=_failure(member),
+        metadata={
+            "path": path.id,
+            "source": problem.source,
+            "kind": problem.kind.name,
+            "status": verdict.status.value,
+            "rule": verdict.rule,
+            "finish_reason": path.finish_reason.value,
+            "logprob": path.logprob,
+            **asdict(path.provenance),
+        },
+    )
+
+
+def _scores(member: JudgedPath) -> dict[str, Score] | None:
+    """Both scores with the extracted answer; None for a failed request or verification."""
+    verdict = member.verdict
+    if verdict.lenient is None:
+        return None
+    explanation = "; ".join(
+        [
+            f"verdict: {verdict.status.value}",
+            *([f"answer found by the rule {verdict.rule}"] if verdict.rule else []),
+            *([found] if (found := verdict_reason(member)) else []),
+        ]
+    )
+    return {
+        name: Score(
+            value=CORRECT if getattr(verdict, name) else INCORRECT,
+            answer=_unicode(verdict.extracted) if verdict.extracted is not None else None,
+            explanation=_unicode(explanation),
+        )
+        for name in _SCORES
+    }
+
+
+def _failure(member: JudgedPath) -> EvalError | None:
+    if member.verdict.lenient is not None:
+        return None
+    message = member.path.error or member.verdict.detail or member.verdict.status.value
+    return EvalError(message=message, traceback=message, traceback_ansi=message)
+
+
+def _usage(prompt_tokens: int, completion_tokens: int) -> ModelUsage:
+    return ModelUsage(
+        input_tokens=prompt_tokens,
+        output_tokens=completion_tokens,
+        total_tokens=prompt_tokens + completion_tokens,
+    )
+
+
+def _unicode(text: str) -> str:
+    """Escape lone surrogates, which JSON readers reject."""
+    return text.encode("utf-8", "backslashreplace").decode()

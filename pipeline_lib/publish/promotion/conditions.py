@@ -1,0 +1,106 @@
+"""Two evaluations can be compared if they differ in the policy alone.
+
+Problems, seeds, sampling params, engine and verifier must be equal. Templates may differ, since a chat
+template belongs to its model.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.publish.promotion.evaluated import Evaluated
+from pipeline_lib.records import Path, Problem
+
+_SAMPLING: Mapping[str, Callable[[Path], Any]] = {
+    "temperature": lambda path: path.provenance.temperature,
+    "top_p": lambda path: path.provenance.top_p,
+    "max_new_tokens": lambda path: path.provenance.max_new_tokens,
+    "engine": lambda path: path.provenance.engine,
+}
+
+
+def require_same_conditions(candidate: Evaluated, reference: Evaluated) -> None:
+    """Check that a paired comparison is valid.
+
+    Raises:
+        BadInputError: the evaluations differ in more than the policy; the message names the first
+            difference.
+    """
+    found = next(_differences(candidate, reference), None)
+    if found is not None:
+        raise BadInputError(
+            f"{candidate.name} and {reference.name} cannot be compared: {found}; run the candidate "
+            "with the params and data of the release, or start another --releases folder"
+        )
+
+
+def same_templates(candidate: Evaluated, reference: Evaluated) -> bool:
+    """True if both were asked with the same prompts."""
+    return _templates(candidate) == _templates(reference)
+
+
+def _templates(side: Evaluated) -> set[str]:
+    return {path.provenance.template for path in _paths(side).values()}
+
+
+def _differences(candidate: Evaluated, reference: Evaluated) -> Iterator[str]:
+    yield from _of_problems(_problems(candidate), _problems(reference), reference.name)
+    yield from _of_paths(_paths(candidate), _paths(reference), reference.name)
+    if candidate.verifier != reference.verifier:
+        yield (
+            f"version {candidate.verifier} of the verifiers judged the candidate, "
+            f"version {reference.verifier} {reference.name}"
+        )
+
+
+def _of_problems(
+    ours: Mapping[str, Problem], theirs: Mapping[str, Problem], name: str
+) -> Iterator[str]:
+    if apart := sorted(ours.keys() ^ theirs.keys()):
+        shared = len(ours.keys() & theirs.keys())
+        yield (
+            f"of {len(ours)} test problems only {shared} are among the {len(theirs)} of {name} "
+            f"(first difference: {apart[0]})"
+        )
+        return
+    changed = [key for key in sorted(ours) if _asked(ours[key]) != _asked(theirs[key])]
+    if changed:
+        yield (
+            f"the test set has changed: {len(changed)} problems have another question or gold "
+            f"(first: {changed[0]})"
+        )
+
+
+def _of_paths(
+    ours: Mapping[tuple[str, int], Path], theirs: Mapping[tuple[str, int], Path], name: str
+) -> Iterator[str]:
+    for param, read in _SAMPLING.items():
+        mine, other = {read(path) for path in ours.values()}, {read(p) for p in theirs.values()}
+        if mine != other:
+            yield f"{param} is {_listed(mine)}, of {name} {_listed(other)}"
+    if ours.keys() != theirs.keys():
+        yield f"{len(ours)} paths were drawn, for {name} {len(theirs)}"
+        return
+    reseeded = [key for key in ours if ours[key].provenance.seed != theirs[key].provenance.seed]
+    if reseeded:
+        yield f"the seeds of {len(reseeded)} of {len(ours)} paths differ"
+
+
+def _problems(side: Evaluated) -> dict[str, Problem]:
+    return {group.problem.id: group.problem for group in side.groups}
+
+
+def _asked(problem: Problem) -> tuple[str, Any]:
+    return problem.question, problem.gold
+
+
+def _paths(side: Evaluated) -> dict[tuple[str, int], Path]:
+    return {
+        (member.path.problem_id, member.path.index): member.path
+        for group in side.groups
+        for member in group.members
+    }
+
+
+def _listed(values: set[Any]) -> str:
+    return " and ".join(sorted(map(str, values)))

@@ -1,0 +1,108 @@
+"""Sentences about the control: its training, its compute, and other limits of the claim."""
+
+from collections.abc import Iterator
+
+from pipeline_lib.publish.reporting.run_compute import RunCompute, TrainingCompute
+from pipeline_lib.publish.reporting.wording import count, percent
+from pipeline_lib.train.control_report import ControlReport
+
+_LEAST_SHARE = 0.95
+"""Share of the loop's seconds below which the control is not called equal-compute."""
+
+
+def control_sentences(report: ControlReport, spent: RunCompute) -> tuple[str, ...]:
+    """Sentences for a run with a control."""
+    return tuple(_sentences(report, spent))
+
+
+def number_set_sentence(unseen: int | None, problems: int) -> str | None:
+    """Sentence about numbers shared by held-out and training problems of Countdown."""
+    if unseen is None:
+        return None
+    if unseen == problems:
+        return f"No training problem has the numbers of any of the {problems} held-out problems."
+    return (
+        f"The numbers of {problems - unseen} of the {problems} held-out problems occur in training "
+        "problems, with other targets."
+    )
+
+
+def template_sentence(unseen: int | None, problems: int) -> str | None:
+    """Sentence about stories that held-out and training word problems share."""
+    if unseen is None:
+        return None
+    if unseen == problems:
+        return f"No training problem has the template of any of the {problems} held-out problems."
+    return (
+        f"{problems - unseen} of the {problems} held-out problems have a template of training problems, with "
+        "other numbers: what is learned from one story counts in its variants."
+    )
+
+
+def _sentences(report: ControlReport, spent: RunCompute) -> Iterator[str]:
+    if report.is_base:
+        yield (
+            "The data set has no worked solutions for training without the loop, so the control is "
+            "the base policy."
+        )
+        return
+    yield (
+        f"The control is the base after more supervised steps on {report.train_problems} worked "
+        f"problems ({report.train_rows} solutions; {report.steps} steps over schedules of three "
+        f"lengths), {_checkpoint(report)}."
+    )
+    yield _base_sentence(report)
+    yield from _compute_sentences(spent)
+
+
+def _checkpoint(report: ControlReport) -> str:
+    if report.kept_phase is None:
+        return "none of which lowered the validation loss, so the base is kept"
+    return (
+        f"at step {report.kept_step} of {report.kept_phase}, where its validation loss on "
+        f"{report.validation_problems} worked problems is lowest"
+    )
+
+
+def _base_sentence(report: ControlReport) -> str:
+    before, after = report.base_validation_loss, report.validation_loss
+    if report.kept_phase is None:
+        return f"More supervised steps do not lower the base's validation loss ({before:.3f})."
+    lowered = f"more supervised steps lower this loss from {before:.3f} to {after:.3f}."
+    return (
+        lowered.capitalize() if report.base_is_given else f"The base was stopped early: {lowered}"
+    )
+
+
+def _compute_sentences(spent: RunCompute) -> Iterator[str]:
+    loop, control = spent.loop, spent.control
+    assert control is not None
+    unit = "GPU" if loop.gpu_seconds else "CPU"
+    control_s, loop_s = _seconds(control, unit), _seconds(loop, unit)
+    known = control_s is not None and loop_s is not None
+    took = f"took {control_s:.0f} and {loop_s:.0f} {unit} seconds and " if known else ""
+    yield (
+        f"Control and loop {took}trained on {count(control.trained_tokens)} and "
+        f"{count(loop.trained_tokens)} tokens; the loop also sampled {count(loop.drawn_tokens)} tokens."
+    )
+    if not known:
+        yield "Their seconds are unknown, since part of the work was done in another workspace."
+
+
+def control_name(report: ControlReport, spent: RunCompute) -> str:
+    """Name of the control in titles."""
+    if report.is_base:
+        return "the base, without a control"
+    assert spent.control is not None
+    unit = "GPU" if spent.loop.gpu_seconds else "CPU"
+    control, loop = _seconds(spent.control, unit), _seconds(spent.loop, unit)
+    if control is None or loop is None:
+        return "a control whose seconds are unknown"
+    share = control / loop if loop else 1.0
+    if share < _LEAST_SHARE:
+        return f"a control of {percent(share)} of its {unit} seconds"
+    return "an equal-compute control"
+
+
+def _seconds(spent: TrainingCompute, unit: str) -> float | None:
+    return spent.gpu_seconds if unit == "GPU" else spent.cpu_seconds

@@ -1,1 +1,0 @@
-"""Decoding of the embedded engine: prefill, continuous batching, attention, sampling."""

@@ -1,0 +1,44 @@
+"""Folders of results: what may be written, and atomic replacement."""
+
+import pathlib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.store.files import check_output
+from pipeline_lib.store.manifests import MANIFEST_NAME, read_manifest
+
+_FRESH = ".fresh"
+
+
+def check_output_folder(output: pathlib.Path, *, kind: str) -> None:
+    """Check that ``output`` can be written and holds nothing except a folder of ``kind``.
+
+    Raises:
+        BadInputError: it cannot be written, or holds other files.
+    """
+    check_output(output / MANIFEST_NAME)
+    if not output.is_dir() or not any(output.iterdir()):
+        return
+    if not (output / MANIFEST_NAME).is_file() or read_manifest(output).kind != kind:
+        raise BadInputError(f"{output}: holds other files; choose another --output")
+
+
+@contextmanager
+def replaced(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yield an empty folder that replaces ``folder`` if the block ends without error."""
+    fresh = folder.with_name(f".{folder.name}{_FRESH}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    try:
+        yield fresh
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.replace(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def is_unfinished(path: pathlib.Path) -> bool:
+    """True for the name of a folder of :func:`replaced`, left by a killed process."""
+    return path.name.startswith(".") and path.name.endswith(_FRESH)

@@ -1,0 +1,139 @@
+"""Search results of a shard as records: paths to be judged, and cumulative costs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pipeline_lib.params.evaluate import Strategy
+from pipeline_lib.records import FinishReason, Path, Problem, Provenance, Row
+from pipeline_lib.sampling.accounting import Spent
+from pipeline_lib.sampling.compute_cost import NOTHING, Cost
+from pipeline_lib.sampling.prompts import render, template_digest
+from pipeline_lib.study.search.beam import beam_search
+from pipeline_lib.study.search.problem import FoundPath, SearchProblem, SearchSetting
+from pipeline_lib.study.search.tree import tree_search
+from pipeline_lib.verify.answer_groups import AnswerBook
+from pipeline_lib.verify.dispatch import Verifier
+
+COSTS = "search-costs"
+"""Kind of the tables of search costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRecords:
+    """Paths and costs of the searches of several problems, problem by problem."""
+
+    paths: tuple[Path, ...]
+    """The last branches of a beam, best first; the rollouts of a tree, in order. A failed search
+    has one path with an error."""
+    costs: tuple[Row, ...]
+    """``problem_id``, ``index`` and the fields of `Cost`, cumulative up to this path."""
+    spent: Spent
+
+
+def search_problems(
+    problems: Sequence[Problem],
+    setting: SearchSetting,
+    verifier: Verifier,
+    *,
+    strategy: Strategy,
+    budget: int,
+) -> SearchRecords:
+    """Search every problem with one strategy.
+
+    The search gets the prompt and the grouping of equivalent answers, never the gold.
+    """
+    blind = [_hide_gold(problem, setting, verifier) for problem in problems]
+    found = _FINDERS[strategy](blind, setting, budget)
+    paths: list[Path] = []
+    costs: list[Row] = []
+    total = NOTHING
+    for problem, one in zip(problems, found, strict=True):
+        provenance = _provenance(problem, setting)
+        for index, (path, cost) in enumerate(zip(one.paths, one.costs, strict=True)):
+            paths.append(_path(problem.id, index, path, provenance))
+            costs.append({"problem_id": problem.id, "index": index, **asdict(cost)})
+        total = total.beside(one.costs[-1])
+    spent = Spent(
+        requests=total.calls,
+        prompt_tokens=total.prompt_tokens,
+        cached_tokens=total.cached_tokens,
+        completion_tokens=total.completion_tokens,
+    )
+    return SearchRecords(paths=tuple(paths), costs=tuple(costs), spent=spent)
+
+
+def read_cost(row: Mapping[str, Any]) -> Cost:
+    """The cost in a row of the table."""
+    return Cost(**{name: row[name] for name in Cost.__dataclass_fields__})
+
+
+def _hide_gold(problem: Problem, setting: SearchSetting, verifier: Verifier) -> SearchProblem:
+    book = AnswerBook(kind=problem.kind, verifier=verifier)
+    return SearchProblem(
+        id=problem.id,
+        prompt=render(problem, setting.model.chat_format),
+        answer_of=book.number,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """Paths with their cumulative costs; None is a failed path."""
+
+    paths: Sequence[FoundPath | None]
+    costs: Sequence[Cost]
+
+
+def _beams(problems: Sequence[SearchProblem], setting: SearchSetting, budget: int) -> list[_Search]:
+    results = beam_search(problems, setting, budget=budget)
+    return [
+        _Search(paths=one.paths or (None,), costs=[one.cost] * max(1, len(one.paths)))
+        for one in results
+    ]
+
+
+def _trees(problems: Sequence[SearchProblem], setting: SearchSetting, budget: int) -> list[_Search]:
+    results = tree_search(problems, setting, simulations=budget)
+    return [_Search(paths=one.rollouts, costs=one.costs) for one in results]
+
+
+_FINDERS = {Strategy.BEAM: _beams, Strategy.TREE: _trees}
+
+
+def _provenance(problem: Problem, setting: SearchSetting) -> Provenance:
+    model, decoding = setting.model, setting.decoding
+    return Provenance(
+        model=model.identity,
+        template=template_digest(problem.kind, model.chat_format),
+        seed=setting.seed,
+        temperature=decoding.temperature,
+        top_p=decoding.top_p,
+        max_new_tokens=decoding.max_new_tokens,
+        adapter=model.adapter,
+        engine=model.engine,
+    )
+
+
+def _path(problem_id: str, index: int, found: FoundPath | None, provenance: Provenance) -> Path:
+    failed = Path(
+        problem_id=problem_id,
+        index=index,
+        text="",
+        finish_reason=FinishReason.ERROR,
+        prompt_tokens=0,
+        completion_tokens=0,
+        logprob=None,
+        provenance=provenance,
+        error="a request of the search failed",
+    )
+    if found is None:
+        return failed
+    return replace(
+        failed,
+        text=found.text,
+        finish_reason=found.finish_reason,
+        completion_tokens=found.tokens,
+        logprob=found.logprob,
+        error=None,
+    )

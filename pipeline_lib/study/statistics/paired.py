@@ -1,0 +1,112 @@
+"""Paired comparison of two policies on the same problems: differences, McNemar's test, flips.
+
+Problems vary far more than policies, so differences are taken within problems. The caller aligns
+the inputs. Axis: P problems.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scipy import stats
+
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.records import Interval
+from pipeline_lib.study.statistics import resampling
+from pipeline_lib.study.statistics.resampling import Floats
+
+_DIFFERENCE_SUPPORT = (-1.0, 1.0)
+_HALF = 0.5
+
+
+class DifferenceFinding(StrEnum):
+    """Conclusion from a paired difference."""
+
+    GAIN = "gain"
+    NO_SIGNIFICANT_GAIN = "no significant gain"
+    SIGNIFICANTLY_LOWER = "significantly lower"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedDifference:
+    """Trained minus base, with an interval and a p-value from the same differences.
+
+    Interval and p-value are not independent; a finding requires that they agree.
+    """
+
+    base: float
+    trained: float
+    interval: Interval
+    p_value: float
+
+    @property
+    def finding(self) -> DifferenceFinding:
+        """A gain or loss only if the interval excludes zero and the test is significant."""
+        bounds = self.interval
+        if self.p_value > 1 - bounds.level or bounds.low <= 0 <= bounds.high:
+            return DifferenceFinding.NO_SIGNIFICANT_GAIN
+        return DifferenceFinding.GAIN if bounds.low > 0 else DifferenceFinding.SIGNIFICANTLY_LOWER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McNemar:
+    """Numbers of problems that only one policy solves with one path, and the test."""
+
+    only_base: int
+    only_trained: int
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flip:
+    """A problem whose pass@1 crossed one half, with its values before and after."""
+
+    problem_id: str
+    base: float
+    trained: float
+
+
+def paired_difference(
+    base_P: Floats, trained_P: Floats, params: EvaluateParams, *, seed: int
+) -> PairedDifference:
+    """Mean of ``trained_P - base_P`` with its bootstrap interval and sign-flip p-value.
+
+    Raises:
+        BadInputError: there are no problems.
+    """
+    differences_P = trained_P - base_P
+    resamples, level = params.resamples, params.confidence_level
+    drawn = resampling.resample(differences_P, resamples=resamples, seed=seed)
+    return PairedDifference(
+        base=float(base_P.mean()),
+        trained=float(trained_P.mean()),
+        interval=resampling.compute_interval(drawn, level=level, support=_DIFFERENCE_SUPPORT),
+        p_value=resampling.sign_flip_p_value(differences_P, resamples=resamples, seed=seed),
+    )
+
+
+def mcnemar(base: Sequence[bool], trained: Sequence[bool]) -> McNemar:
+    """McNemar's exact test that the discordant problems are evenly split.
+
+    Source: McNemar 1947; the exact form is a sign test on the discordant problems.
+    """
+    only_base = sum(b and not t for b, t in zip(base, trained, strict=True))
+    only_trained = sum(t and not b for b, t in zip(base, trained, strict=True))
+    discordant = only_base + only_trained
+    p_value = float(stats.binomtest(only_base, discordant).pvalue) if discordant else 1.0
+    return McNemar(only_base=only_base, only_trained=only_trained, p_value=p_value)
+
+
+def gained_flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:
+    """Problems whose pass@1 rose from below to above one half, largest change first.
+
+    A value of exactly one half counts on neither side.
+    """
+    gained = [flip for flip in flips if flip.base < _HALF < flip.trained]
+    return tuple(sorted(gained, key=lambda flip: (flip.base - flip.trained, flip.problem_id)))
+
+
+def lost_flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:
+    """Problems whose pass@1 fell from above to below one half, largest change first."""
+    lost = [flip for flip in flips if flip.trained < _HALF < flip.base]
+    return tuple(sorted(lost, key=lambda flip: (flip.trained - flip.base, flip.problem_id)))

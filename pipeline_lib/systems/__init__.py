@@ -1,0 +1,1 @@
+"""Systems of stages, blind to each other; `table` lists them."""

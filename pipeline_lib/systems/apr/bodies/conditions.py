@@ -1,0 +1,48 @@
+"""The stage that chooses the conditions of both models, on the valid problems."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.systems.apr.bodies.chosen import ChosenConditions, write_chosen
+from pipeline_lib.systems.apr.evaluation.conditions import amount_of, trained_amounts
+from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
+from pipeline_lib.systems.apr.evaluation.figures import most_accurate
+from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
+from pipeline_lib.systems.apr.evaluation.problem_source import read_source
+from pipeline_lib.systems.apr.model_record import read_record
+from pipeline_lib.telemetry import step_recorder
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from pipeline_lib.systems.stage import Run
+
+
+def choose(run: Run) -> None:
+    """Compare the conditions of each model greedily, and write the most accurate one of each."""
+    folders = run.workspace.adaptive
+    found = evaluate_models(
+        {"parallel": folders.parallel, "serial": folders.serial},
+        read_source(folders.data, None, "valid"),
+        folders.valid_reports,
+        EvaluationSetting(
+            children=trained_amounts(read_record(folders.parallel)),
+            tokens=trained_amounts(read_record(folders.serial)),
+            temperatures=(0,),
+            samples=1,
+            first_success=False,
+            serve=None,
+            evaluate=run.params.evaluate,
+            seed=run.params.seed,
+        ),
+        replaces=True,
+        on_progress=step_recorder(run.root, "adaptive-conditions"),
+    )
+    best = {
+        kind: amount_of(
+            most_accurate(
+                [one for one in found.models if one.setting.kind == kind]
+            ).setting.condition
+        )
+        for kind in ("parallel", "serial")
+    }
+    write_chosen(folders.valid_reports, ChosenConditions.model_validate(best))

@@ -1,0 +1,40 @@
+"""The stage that compares the models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.systems.apr.bodies.chosen import read_chosen
+from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
+from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
+from pipeline_lib.systems.apr.evaluation.problem_source import read_source
+from pipeline_lib.telemetry import step_recorder
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from pipeline_lib.systems.stage import Run
+
+
+def evaluate(run: Run) -> None:
+    """Compare the models on the test problems, after reinforcement learning as well if there is any."""
+    folders, params = run.workspace.adaptive, run.params.adaptive.evaluate
+    models = {"parallel": folders.parallel, "serial": folders.serial}
+    if run.params.adaptive.rl.steps:
+        models |= {"parallel-rl": folders.parallel_rl, "serial-rl": folders.serial_rl}
+    chosen = read_chosen(folders.valid_reports, children=params.children, tokens=params.tokens)
+    evaluate_models(
+        models,
+        read_source(folders.data, None, "test"),
+        folders.reports,
+        EvaluationSetting(
+            children=(chosen.parallel,),
+            tokens=(chosen.serial,),
+            temperatures=params.temperatures,
+            samples=params.samples,
+            first_success=False,
+            serve=None,
+            evaluate=run.params.evaluate,
+            seed=run.params.seed,
+        ),
+        replaces=True,
+        on_progress=step_recorder(run.root, "adaptive-evaluate"),
+    )

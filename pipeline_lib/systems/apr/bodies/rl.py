@@ -1,0 +1,49 @@
+"""The stages of reinforcement learning of both models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.systems.apr.bodies.chosen import read_chosen
+from pipeline_lib.systems.apr.rl.train import train_by_rl
+from pipeline_lib.telemetry import step_recorder
+from pipeline_lib.train.tracking.trackers import Trackers
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    import pathlib
+
+    from pipeline_lib.systems.stage import Run
+
+
+def train_parallel(run: Run) -> None:
+    """Train the parallel model on its rollouts, or resume an interrupted training."""
+    folders = run.workspace.adaptive
+    _train(run, folders.parallel, folders.parallel_rl, stage="adaptive-rl")
+
+
+def train_serial(run: Run) -> None:
+    """Train the serial model for as many steps."""
+    folders = run.workspace.adaptive
+    _train(run, folders.serial, folders.serial_rl, stage="adaptive-serial-rl")
+
+
+def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -> None:
+    rl, folders = run.params.adaptive.rl, run.workspace.adaptive
+    if not rl.steps:
+        # An output in dvc.yaml, with or without a training.
+        output.mkdir(parents=True, exist_ok=True)
+        return
+    chosen = read_chosen(folders.valid_reports, children=rl.children, tokens=rl.tokens)
+
+    train_by_rl(
+        model,
+        folders.data,
+        output,
+        rl.model_copy(update={"children": chosen.parallel, "tokens": chosen.serial}),
+        seed=run.params.seed,
+        progress=step_recorder(run.root, stage),
+        trackers=Trackers(
+            names=run.params.execution.report_to, folder=run.workspace.trackers(stage)
+        ),
+        replaces=True,
+    )

@@ -1,0 +1,40 @@
+"""The stages of a parallel and of a serial model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.systems.apr.sft import train_on_traces
+from pipeline_lib.telemetry import step_recorder
+from pipeline_lib.train.tracking.trackers import Trackers
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    import pathlib
+
+    from pipeline_lib.systems.apr.countdown.sequences import Kind
+    from pipeline_lib.systems.stage import Run
+
+
+def train(run: Run) -> None:
+    """Train the parallel model, or resume an interrupted training."""
+    _train(run, "parallel", run.workspace.adaptive.parallel, stage="adaptive-train")
+
+
+def train_serial(run: Run) -> None:
+    """Train the serial model, of equal size, window and trained tokens."""
+    _train(run, "serial", run.workspace.adaptive.serial, stage="adaptive-serial")
+
+
+def _train(run: Run, kind: Kind, output: pathlib.Path, *, stage: str) -> None:
+    train_on_traces(
+        run.workspace.adaptive.data,
+        kind,
+        output,
+        run.params.adaptive,
+        seed=run.params.seed,
+        progress=step_recorder(run.root, stage),
+        trackers=Trackers(
+            names=run.params.execution.report_to, folder=run.workspace.trackers(stage)
+        ),
+        replaces=True,
+    )

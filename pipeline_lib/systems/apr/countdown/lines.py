@@ -1,0 +1,165 @@
+"""Lines of the texts of Countdown threads: written here, and read back by the patterns beside them.
+
+Lines are joined by line feeds, and a text has none at its end: a prompt ends with a whole line, and what a
+model writes begins with a line feed.
+"""
+
+import re
+from collections.abc import Sequence
+
+from pipeline_lib.systems.apr.countdown.search import Node
+
+CALL = "<Calling Sub Searches>"
+END_CALL = "<End Calling Sub Searches>"
+JOIN = "<Sub Searches>"
+END_JOIN = "<End Sub Searches>"
+NO_SOLUTION = "No solution found."
+NO_SOLUTION_IN_SUB_SEARCH = "No solution found in sub search"
+GOAL = "equal: Goal Reached"
+"""End of a line of success. The tags of a join contain its last two words, but not all of it."""
+SUB_CALL_BUDGET = "Sub Call Budget"
+TOKEN_BUDGET = "Token Budget"  # noqa: S105 - a phrase of the grammar
+
+# Digits are bounded, so that a number of any length in a model's text is no trap for `int`.
+_NUMBER = "[0-9]{1,9}"
+_NODE = f"(?P<node>0(?:,{_NUMBER})*)"
+_NUMBERS = rf"\[(?P<numbers>{_NUMBER}(?:, {_NUMBER})*)\]"
+_OPERATION = rf"{_NUMBER}[-+*/]{_NUMBER}={_NUMBER}"
+EXPLORE = "Exploring Operation: "
+MOVE_LINE = re.compile(rf"Moving to Node #{_NODE}")
+STATE_LINE = re.compile(
+    rf"Current State: (?P<target>{_NUMBER}):{_NUMBERS}, "
+    rf"Operations: \[(?P<operations>(?:'{_OPERATION}'(?:, '{_OPERATION}')*)?)\]"
+)
+EXPLORE_LINE = re.compile(rf"{EXPLORE}(?P<operation>{_OPERATION}), Resulting Numbers: {_NUMBERS}")
+GENERATED_LINE = re.compile(
+    rf"Generated Node #{_NODE}: {_NUMBER}:{_NUMBERS} Operation: (?P<operation>{_OPERATION})"
+)
+START_LINE = re.compile(rf"<Start Sub Search {_NUMBER} at level 1> Moving to Node #{_NODE}")
+GOAL_LINE = re.compile(rf"{_NUMBER},{_NUMBER} {GOAL}")
+REACHED = "<Goal Reached in Sub Search "
+_CONDITION = re.compile(rf"(?P<name>{SUB_CALL_BUDGET}|{TOKEN_BUDGET}): {_NUMBER} ")
+
+
+def condition(name: str, amount: int) -> str:
+    """A condition, as written before a prompt, on its first line."""
+    return f"{name}: {amount} "
+
+
+def is_condition(text: str, name: str) -> bool:
+    """True for a condition of ``name`` as `condition` writes it."""
+    found = _CONDITION.fullmatch(text)
+    return found is not None and found["name"] == name
+
+
+def split_condition(prompt: str) -> tuple[str, str]:
+    """The condition of a prompt, empty if it has none, and the prompt without it."""
+    found = _CONDITION.match(prompt)
+    end = found.end() if found else 0
+    return prompt[:end], prompt[end:]
+
+
+def is_token_budget(condition: str) -> bool:
+    """True for the condition that holds for each sequence, so that children inherit it."""
+    return condition.startswith(TOKEN_BUDGET)
+
+
+def move(node_id: str) -> str:
+    """The line that turns to a node."""
+    return f"Moving to Node #{node_id}"
+
+
+def state(target: int, numbers: Sequence[int], operations: Sequence[str]) -> str:
+    """The line that describes a node."""
+    quoted = ", ".join(f"'{operation}'" for operation in operations)
+    return f"Current State: {target}:{_listed(numbers)}, Operations: [{quoted}]"
+
+
+def state_of(node: Node, target: int) -> str:
+    """The line that describes ``node``."""
+    return state(target, node.numbers, node.operations)
+
+
+def explore(node: Node) -> str:
+    """The line of the operation that leads to ``node``."""
+    assert node.operation is not None
+    return step(node.operation, node.numbers)
+
+
+def step(operation: str, numbers: Sequence[int]) -> str:
+    """The line of an operation that leaves ``numbers``."""
+    return f"{EXPLORE}{operation}, Resulting Numbers: {_listed(numbers)}"
+
+
+def generated(node: Node, target: int) -> str:
+    """The line that numbers ``node``."""
+    return (
+        f"Generated Node #{node.id}: {target}:{_listed(node.numbers)} Operation: {node.operation}"
+    )
+
+
+def outcome(node: Node, target: int) -> str:
+    """The line after the operation that leads to a final node."""
+    [value] = node.numbers
+    return f"{value},{target} {GOAL if value == target else 'unequal: No Solution'}"
+
+
+def start_sub_search(level: int, node_id: str) -> str:
+    """The line before a serial sub-search."""
+    return f"Start Sub Search at level {level}: {move(node_id)}"
+
+
+def exit_sub_search(level: int) -> str:
+    """The line after a serial sub-search."""
+    return f"Exit Sub Search at level {level}"
+
+
+def thread_prompt(node: Node, target: int) -> list[str]:
+    """The lines of the prompt of a thread that starts at ``node``."""
+    return [move(node.id), state_of(node, target)]
+
+
+def call(node_ids: Sequence[str]) -> list[str]:
+    """The block that spawns a child for each node."""
+    started = [
+        f"<Start Sub Search {place} at level 1> {move(node_id)}"
+        for place, node_id in enumerate(node_ids)
+    ]
+    return [CALL, *started, END_CALL]
+
+
+def join(node_ids: Sequence[str], results: Sequence[str | None]) -> list[str]:
+    """The block that takes the place of a spawn block, once its children have ended."""
+    lines = [JOIN]
+    for place, (node_id, result) in enumerate(zip(node_ids, results, strict=True)):
+        tag = "<No Solution in Sub Search " if result is None else REACHED
+        lines.append(f"{tag}{place} at level 1 at Node #{node_id}>")
+        if result is not None:
+            lines.append(result)
+    return [*lines, END_JOIN]
+
+
+def read_result(output: str) -> str | None:
+    """The text after the second-to-last line of success: a summary path; None with less than two of them.
+
+    None as well if a line of it is a tag, since only the runtime writes those into a parent's text.
+    """
+    parts = output.rsplit(GOAL, 2)
+    if len(parts) < 3:
+        return None
+    result = f"{parts[1]}{GOAL}{parts[2]}".strip()
+    return None if any(line.startswith("<") for line in result.splitlines()) else result
+
+
+def read_numbers(listed: str) -> tuple[int, ...]:
+    """The numbers of a matched list, as in ``3, 5``."""
+    return tuple(int(number) for number in listed.split(", "))
+
+
+def read_operations(quoted: str) -> tuple[str, ...]:
+    """The operations of a matched list, as in ``'5+3=8', '8*3=24'``."""
+    return tuple(re.findall(r"[^', ]+", quoted))
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, numbers))}]"

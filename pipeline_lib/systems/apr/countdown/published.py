@@ -1,0 +1,228 @@
+"""The searches of the published data: best node first, with sub-searches that are spawned or serial.
+
+A thread keeps an open set, takes up to ``beam`` nodes of it at a time, and keeps the ``beam`` best
+successors of each. These are explored in random order. With probability ``branch`` each of them, best
+first, is then searched on its own: as spawned threads (parallel, by the root thread alone), or in turn
+within the same text (serial, at any depth). Otherwise they join the open set.
+
+Source: arXiv 2504.15466, algorithms 1 and 2.
+"""
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pipeline_lib.systems.apr.countdown import lines
+from pipeline_lib.systems.apr.countdown.search import Node, make_root, successors
+from pipeline_lib.systems.apr.countdown.sequences import Thread, Trace, TraceSequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Branched:
+    """Result of the sub-searches of some nodes."""
+
+    goal: Node | None
+
+
+_Branch = Callable[[list[Node]], _Branched | None]
+"""Searches nodes on their own, best first; None if they are to join the open set."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    """The search of one thread or of one serial sub-search."""
+
+    target: int
+    beam: int
+    draw: random.Random
+    thread: Thread
+    summary_from: int
+    """Depth from which a summary path starts."""
+    branch: _Branch
+    _open: list[tuple[int, int, Node]] = field(default_factory=list)
+    _order: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def run(self, start: Node) -> Node | None:
+        """The goal, if it is found."""
+        self._push(start)
+        while self._open:
+            taken = [heapq.heappop(self._open)[2] for _ in range(min(self.beam, len(self._open)))]
+            for node, following in itertools.zip_longest(taken, taken[1:]):
+                goal = self._visit(node)
+                if goal is not None:
+                    return goal
+                if following is not None:
+                    self.thread.write(lines.move(following.id))
+            if self._open:
+                self.thread.write(lines.move(self._open[0][2].id))
+        self.thread.write(lines.NO_SOLUTION)
+        return None
+
+    def _push(self, node: Node) -> None:
+        heapq.heappush(self._open, (node.cost, next(self._order), node))
+
+    def _visit(self, node: Node) -> Node | None:
+        # The state of the first node may be part of the prompt.
+        state = lines.state_of(node, self.target)
+        if self.thread.written or self.thread.given[-1] != state:
+            self.thread.write(state)
+        kept = successors(node, self.target)[: self.beam]
+        self.draw.shuffle(kept)
+        nodes: list[Node] = []
+        for successor in kept:
+            self.thread.write(lines.explore(successor))
+            if successor.is_final:
+                self.thread.write(lines.outcome(successor, self.target))
+                if successor.numbers == (self.target,):
+                    self.thread.write(*summary(successor, self.target, start=self.summary_from))
+                    return successor
+            else:
+                nodes.append(successor.numbered(len(nodes)))
+                self.thread.write(lines.generated(nodes[-1], self.target))
+        nodes.sort(key=lambda one: one.cost)
+        branched = self.branch(nodes)
+        if branched is not None:
+            return branched.goal
+        for one in nodes:
+            self._push(one)
+        return None
+
+
+def summary(goal: Node, target: int, *, start: int) -> list[str]:
+    """The path to ``goal`` from its ancestor at depth ``start``, each step with the state before it."""
+    written = []
+    for node in goal.path[start + 1 :]:
+        assert node.parent is not None
+        written += [lines.move(node.parent.id), lines.state_of(node.parent, target)]
+        written.append(lines.explore(node))
+        written.append(
+            lines.outcome(node, target) if node.is_final else lines.generated(node, target)
+        )
+    return written
+
+
+def serial_trace(
+    numbers: Sequence[int], target: int, *, beam: int, branch: float, draw: random.Random
+) -> Trace:
+    """The search in one text (SoS+)."""
+    root = make_root(numbers, target)
+    thread = Thread(given=[lines.state_of(root, target)])
+
+    def search(start: Node, level: int) -> Node | None:
+        def in_turn(nodes: list[Node]) -> _Branched | None:
+            if draw.random() >= branch:
+                return None
+            for node in nodes:
+                thread.write(lines.start_sub_search(level + 1, node.id))
+                goal = search(node, level + 1)
+                thread.write(lines.exit_sub_search(level + 1))
+                if goal is not None:
+                    return _Branched(goal=goal)
+                thread.write(lines.NO_SOLUTION_IN_SUB_SEARCH)
+            return _Branched(goal=None)
+
+        return _Search(
+            target=target, beam=beam, draw=draw, thread=thread, summary_from=0, branch=in_turn
+        ).run(start)
+
+    solved = search(root, 0) is not None
+    return Trace(sequences=[thread.parent(round_number=0, solved=solved)], solved=solved)
+
+
+def parallel_trace(
+    numbers: Sequence[int],
+    target: int,
+    *,
+    beam: int,
+    sub_beam: int,
+    branch: float,
+    draw: random.Random,
+) -> Trace:
+    """The search in threads (APR): the root thread may spawn, its children do not."""
+    root = make_root(numbers, target)
+    threads = _Threads(
+        target=target,
+        sub_beam=sub_beam,
+        branch=branch,
+        draw=draw,
+        parent=Thread(given=lines.thread_prompt(root, target)),
+    )
+    search = _Search(
+        target=target,
+        beam=beam,
+        draw=draw,
+        thread=threads.parent,
+        summary_from=0,
+        branch=threads.spawn,
+    )
+    return threads.trace(solved=search.run(root) is not None)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Threads:
+    """The root thread with its finished segments and children."""
+
+    target: int
+    sub_beam: int
+    branch: float
+    draw: random.Random
+    parent: Thread
+    segments: list[Thread] = field(default_factory=list)
+    children: list[list[TraceSequence]] = field(default_factory=list)
+
+    def spawn(self, nodes: list[Node]) -> _Branched | None:
+        """Search all nodes in threads, and join them."""
+        if len(nodes) < 2 or self.draw.random() >= self.branch:
+            return None
+        ids = [node.id for node in nodes]
+        goals = self._search_children(nodes)
+        results = [
+            None if goal is None else "\n".join(self._summary(goal, node))
+            for node, goal in zip(nodes, goals, strict=True)
+        ]
+        parent = self.parent
+        self.segments.append(
+            Thread(given=[*parent.given], written=[*parent.written, *lines.call(ids)])
+        )
+        parent.given += [*parent.written, *lines.join(ids, results)]
+        parent.written.clear()
+        reached = next((goal for goal in goals if goal is not None), None)
+        if reached is not None:
+            parent.write(lines.outcome(reached, self.target))
+            parent.write(*self._summary(reached, reached.path[0]))
+        return _Branched(goal=reached)
+
+    def _search_children(self, nodes: Sequence[Node]) -> list[Node | None]:
+        goals: list[Node | None] = []
+        texts: list[TraceSequence] = []
+        for place, node in enumerate(nodes):
+            thread = Thread(given=lines.thread_prompt(node, self.target))
+            search = _Search(
+                target=self.target,
+                beam=self.sub_beam,
+                draw=self.draw,
+                thread=thread,
+                summary_from=node.depth,
+                branch=lambda _nodes: None,
+            )
+            goals.append(search.run(node))
+            solved = goals[-1] is not None
+            texts.append(thread.child(place, round_number=len(self.children), solved=solved))
+        self.children.append(texts)
+        return goals
+
+    def _summary(self, goal: Node, start: Node) -> list[str]:
+        return summary(goal, self.target, start=start.depth)
+
+    def trace(self, *, solved: bool) -> Trace:
+        """All sequences: each segment of the parent, followed by the children that it spawned."""
+        sequences: list[TraceSequence] = []
+        segments = [*self.segments, self.parent]
+        for number, segment in enumerate(segments):
+            sequences.append(segment.parent(round_number=number, solved=solved))
+            sequences += self.children[number] if number < len(self.children) else []
+        return Trace(
+            sequences=sequences, solved=solved, spawned=[len(texts) for texts in self.children]
+        )

@@ -1,0 +1,185 @@
+"""Evaluation of models on problems: rollouts.jsonl, metrics.json and report.html; a killed one continues."""
+
+import asyncio
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.problems.trained import trained_on
+from pipeline_lib.store.files import check_output, write_json, write_json_lines
+from pipeline_lib.store.journal import Journal, open_journal
+from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
+from pipeline_lib.systems.apr.evaluation.evaluated import Evaluated, estimate
+from pipeline_lib.systems.apr.evaluation.figures import DrawnRows
+from pipeline_lib.systems.apr.evaluation.page import write_page
+from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, Plan, make_plans
+from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
+from pipeline_lib.systems.apr.evaluation.rollout_rows import evaluated_row
+from pipeline_lib.systems.apr.evaluation.tables import evaluation_tables
+from pipeline_lib.systems.apr.rollouts import Row
+from pipeline_lib.systems.apr.runtime import Runtime
+from pipeline_lib.systems.apr.scheduler import run_rollouts
+
+ROLLOUTS_NAME = "rollouts.jsonl"
+METRICS_NAME = "metrics.json"
+REPORT_NAME = "report.html"
+
+OnProgress = Callable[[int, int], None]
+
+
+def evaluate_models(
+    models: Mapping[str, pathlib.Path],
+    source: ProblemSource,
+    output: pathlib.Path,
+    setting: EvaluationSetting,
+    *,
+    replaces: bool = False,
+    on_progress: OnProgress = lambda _done, _total: None,
+) -> Evaluated:
+    """Evaluate each model under each condition and temperature, with the same seeds.
+
+    Finished rollouts of an earlier command are kept; those with a failed parent or child are drawn again.
+
+    Args:
+        models: folders by the names that the files give them.
+        source: problems, each with as many numbers as the models' tokenizers are for.
+        output: folder of the three files.
+        setting: conditions, temperatures, samples, server.
+        replaces: rollouts of another input, model or setting in ``output`` are dropped, not refused.
+        on_progress: called with finished and all rollouts.
+
+    Raises:
+        BadInputError: unusable models, problems or output; nothing has been drawn then.
+        ReasonloopError: the server does not answer, or no rollout of a setting succeeded.
+    """
+    for name in (ROLLOUTS_NAME, METRICS_NAME, REPORT_NAME):
+        check_output(output / name)
+    plans = make_plans(models, source, setting)
+    journals = _open_journals(plans, output, replaces=replaces)
+    total = sum(len(plan.problems) * plan.samples for plan in plans)
+    drawn: list[DrawnRows] = []
+    for plan, journal in zip(plans, journals, strict=True):
+        before = sum(len(one.rows) for one in drawn)
+
+        def moved(done: int, before: int = before) -> None:
+            on_progress(before + done, total)
+
+        rows = asyncio.run(_draw(plan, journal, moved))
+        drawn.append(DrawnRows(setting=plan.chosen, rows=rows))
+    _check_whole(drawn)
+    evaluated = replace(
+        estimate(drawn, setting.evaluate, split=source.split, seed=setting.seed),
+        trained_on=trained_on({n: str(m) for n, m in models.items()}, source.problems),
+    )
+    _write_files(output, evaluated, drawn, split=source.split, setting=setting)
+    return evaluated
+
+
+def _open_journals(plans: Sequence[Plan], output: pathlib.Path, *, replaces: bool) -> list[Journal]:
+    paths = [output / f"rollouts-{place + 1}.journal" for place in range(len(plans))]
+    if replaces:
+        for left in {*output.glob("rollouts-*.journal")} - {*paths}:
+            left.unlink()
+    return [
+        open_journal(path, key=plan.key, replaces_other=replaces)
+        for path, plan in zip(paths, plans, strict=True)
+    ]
+
+
+async def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
+    """The rows of all rollouts of a plan, in the order of the problems."""
+    groups = plan.groups
+    names = [str(place) for place in range(len(groups))]
+    finished = {name for name in names if _is_finished(journal, name)}
+
+    def report() -> None:
+        moved(sum(len(journal.pieces[name]["rows"]) for name in finished))
+
+    report()
+    if len(finished) < len(names):
+        async with plan.model.open_runtime(
+            temperature=plan.chosen.temperature,
+            seed=plan.setting.seed,
+            first_success=plan.setting.first_success,
+        ) as runtime:
+            for name, group in zip(names, groups, strict=True):
+                if name not in finished:
+                    journal.add(name, {"rows": await _draw_group(plan, runtime, group)})
+                    finished.add(name)
+                    report()
+    return [row for name in names for row in journal.pieces[name]["rows"]]
+
+
+def _is_finished(journal: Journal, name: str) -> bool:
+    """True if the group was drawn, and no parent and no child of it failed."""
+    return name in journal.pieces and not any(
+        row.keys() & {"error", "child_error"} for row in journal.pieces[name]["rows"]
+    )
+
+
+async def _draw_group(plan: Plan, runtime: Runtime, group: Sequence[ProblemLine]) -> list[Row]:
+    golds = {problem.id: problem.gold for problem in group}
+    rollouts = await run_rollouts(runtime, plan.roots(group))
+    return [evaluated_row(one, golds[one.root.problem_id]) for one in rollouts]
+
+
+def _check_whole(drawn: Sequence[DrawnRows]) -> None:
+    for one in drawn:
+        errors = [row["error"] for row in one.rows if "error" in row]
+        if len(errors) == len(one.rows):
+            raise ReasonloopError(
+                f"{one.setting.name}: every rollout failed; the first: {errors[0]}"
+            )
+
+
+def _write_files(
+    output: pathlib.Path,
+    evaluated: Evaluated,
+    drawn: Sequence[DrawnRows],
+    *,
+    split: str | None,
+    setting: EvaluationSetting,
+) -> None:
+    rows = []
+    for one in drawn:
+        chosen = asdict(one.setting)
+        place = {"model": chosen.pop("name"), **chosen}
+        rows += [{**place, **row} for row in one.rows]
+    write_json_lines(output / ROLLOUTS_NAME, rows)
+    write_json(
+        output / METRICS_NAME,
+        {
+            "split": split,
+            "trained_on": list(evaluated.trained_on),
+            "samples": setting.samples,
+            "serial_samples": setting.serial_samples or setting.samples,
+            "models": [one.row() for one in evaluated.models],
+            "best": [
+                {**asdict(one.setting), "accuracy": one.accuracy.row()} for one in evaluated.best
+            ],
+            "paired": [one.row() for one in evaluated.paired],
+            "equal_tokens": [one.row() for one in evaluated.equal_tokens],
+            "equal_path": [one.row() for one in evaluated.equal_path],
+        },
+    )
+    write_page(
+        output / REPORT_NAME,
+        evaluation_tables(evaluated),
+        evaluated.models,
+        rollouts={one.setting.label: one.rows for one in drawn},
+    )
+
+
+def check_models(models: Sequence[pathlib.Path], url: str | None) -> None:
+    """Check that models can be compared.
+
+    Raises:
+        BadInputError: one is given twice, or there are several and one server.
+    """
+    if len(set(models)) < len(models):
+        raise BadInputError(f"{' '.join(map(str, models))}: a model is given twice")
+    if url is not None and len(models) > 1:
+        raise BadInputError(
+            f"--url {url}: serves one model, {len(models)} are given; give the folder of that one"
+        )

@@ -1,0 +1,136 @@
+"""Rows of rollouts as rewarded sequences of token ids.
+
+Every sequence is trained on from its first drawn token to its end token. Text that the runtime wrote, a join
+or a spawn in the place of a forged one, is in the prefix of the sequence that follows it, so it has no loss.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from pipeline_lib.engines.tokens import encode_completion, encode_prompt
+from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.params.apr import AdaptiveRlParams
+from pipeline_lib.seeding import child_seed
+from pipeline_lib.systems.apr.rl.rewards import RolloutCounts, reward_of
+from pipeline_lib.systems.apr.rollout import Role
+from pipeline_lib.systems.apr.rollouts import Row
+from pipeline_lib.train.offline.token_steps import TokenRow
+from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_TEMPERATURE = 1.0
+"""That of the probabilities in the loss."""
+
+
+class RolloutFun(Protocol):
+    """Draws rollouts as `rollouts.rollout_fun` does, with its server and begin token bound."""
+
+    def __call__(
+        self,
+        prefix_list: Sequence[str],
+        *,
+        temperature: float,
+        tokenizer: "PreTrainedTokenizerBase",
+        window: int,
+        seed: int,
+    ) -> list[Row]:
+        """Rows aligned with ``prefix_list``, whose sequences have ``output_ids``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadRollouts:
+    """Implements RolloutSource on a callable as `rollout_fun`."""
+
+    rollouts_of: Callable[[Any], RolloutFun]
+    """From the policy with its present weights to what draws from it."""
+    rl: AdaptiveRlParams
+    window: int
+    seed: int
+
+    def draw(
+        self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
+    ) -> list[RewardedRollout]:
+        """One rollout for each prompt.
+
+        Raises:
+            ReasonloopError: every rollout failed, or the engine gives no token ids.
+        """
+        rows = self.rollouts_of(model)(
+            prompts,
+            temperature=_TEMPERATURE,
+            tokenizer=tokenizer,
+            window=self.window,
+            seed=child_seed(self.seed, "rl draw", step),
+        )
+        errors = [reason for row in rows if (reason := _failure(row)) is not None]
+        if len(errors) == len(rows):
+            raise ReasonloopError(f"step {step + 1}: every rollout failed; the first: {errors[0]}")
+        sequences = [one for row in rows for one in row["seqs"]]
+        if not any("output_ids" in one for one in sequences):
+            raise ReasonloopError(
+                "the engine gives no token ids, and training needs those that were drawn; draw in process"
+            )
+        return [self._rewarded(row, tokenizer) for row in rows]
+
+    def _rewarded(self, row: Row, tokenizer: Any) -> RewardedRollout:
+        if _failure(row) is not None:
+            return RewardedRollout(sequences=(), reward=None, counts={})
+        trained = [one for one in row["seqs"] if one.get("output_ids")]
+        counts = count_row(row, tokenizer)
+        return RewardedRollout(
+            sequences=[_token_row(one, tokenizer) for one in trained],
+            reward=reward_of(counts, rule=self.rl.reward, penalty=self.rl.penalty),
+            counts={
+                "accuracy": float(counts.is_right),
+                "children": counts.children,
+                "drawn_tokens": counts.drawn_tokens,
+                "critical_tokens": counts.critical_tokens,
+                # Text that was cut within a token: what would be trained on was not drawn.
+                "lost_sequences": sum("output_ids" not in one for one in row["seqs"]),
+            },
+        )
+
+
+def _failure(row: Row) -> str | None:
+    """The reason why a rollout has no reward; with a failed child, a claim may be missing that it would have made."""
+    reason: str | None = row.get("error") or row.get("child_error")
+    return reason
+
+
+def count_row(row: Row, tokenizer: Any) -> RolloutCounts:
+    """The counts of a rollout that did not fail."""
+    parent, drawn = 0, 0
+    children: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for one in row["seqs"]:
+        size = _drawn_tokens(one, tokenizer)
+        drawn += size
+        if one["role"] == Role.PARENT:
+            parent += size
+        else:
+            children[one["round"]][one["child"]] += size
+    return RolloutCounts(
+        is_right=row["is_correct"],
+        children=sum(map(len, children.values())),
+        drawn_tokens=drawn,
+        critical_tokens=parent + sum(max(sizes.values()) for sizes in children.values()),
+    )
+
+
+def _drawn_tokens(sequence: Mapping[str, Any], tokenizer: Any) -> int:
+    if "output_ids" in sequence:
+        return len(sequence["output_ids"])
+    return len(encode_completion(tokenizer, sequence["output"]))
+
+
+def _token_row(sequence: Mapping[str, Any], tokenizer: Any) -> TokenRow:
+    prefix = encode_prompt(tokenizer, sequence["prefix"])
+    return TokenRow(
+        ids_L=np.array([*prefix, *sequence["output_ids"]], dtype=np.int32), loss_from=len(prefix)
+    )

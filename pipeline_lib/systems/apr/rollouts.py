@@ -1,0 +1,201 @@
+"""Rollouts of Countdown prompts at an OpenAI-compatible server, as lists of plain dictionaries."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.client.client import OpenAIModel
+from pipeline_lib.engines.client.single_draws import EndpointDraws
+from pipeline_lib.engines.running_engine import attach
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.line_fields import line_error
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.systems.apr.countdown import lines
+from pipeline_lib.systems.apr.countdown.claims import is_right, read_claim, read_problem
+from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
+from pipeline_lib.systems.apr.draw_text import TextTokens
+from pipeline_lib.systems.apr.rollout import End, Rollout, Root
+from pipeline_lib.systems.apr.runtime import Runtime
+from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.threads import Spawn
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+Row = dict[str, Any]
+
+
+_COMPACT = CountdownGrammar(style="compact")
+_PUBLISHED = CountdownGrammar(style="published")
+
+
+@dataclass(frozen=True, slots=True)
+class AnyStyleGrammar:
+    """Implements ThreadGrammar for Countdown texts of both styles; only published ones number their nodes."""
+
+    @property
+    def forbidden(self) -> Mapping[str, str]:
+        """As both styles."""
+        return _COMPACT.forbidden
+
+    @property
+    def terminators(self) -> Collection[str]:
+        """As both styles."""
+        return _COMPACT.terminators
+
+    def find_spawn(self, text: str) -> Spawn | None:
+        """The spawn block that ends ``text``, by the style of the text."""
+        numbered = any(map(lines.GENERATED_LINE.fullmatch, text.split("\n")))
+        return (_PUBLISHED if numbered else _COMPACT).find_spawn(text)
+
+    def read_result(self, output: str) -> str | None:
+        """As both styles."""
+        return _COMPACT.read_result(output)
+
+    def join(self, spawn: Spawn, results: Sequence[str | None]) -> str:
+        """As both styles."""
+        return _COMPACT.join(spawn, results)
+
+
+def rollout_fun(  # noqa: PLR0913 - the published signature
+    server_url: str,
+    prefix_list: Sequence[str],
+    bos_token: str,
+    temperature: float = 0.5,
+    max_workers: int = 32,
+    condition_prefix: str | None = None,
+    *,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
+    window: int | None = None,
+    max_tokens: int = 4096,
+    seed: int = 0,
+) -> list[Row]:
+    """Rollouts of Countdown parents, aligned with ``prefix_list``. Source: arXiv 2504.15466, released code.
+
+    Args:
+        server_url: an OpenAI-compatible server of one model, with the version (``http://host:8000/v1``).
+        prefix_list: prompts of parents; equal ones are drawn independently.
+        bos_token: precedes each prompt on the wire, and is in no ``prefix`` of the result; if ``tokenizer`` begins
+            a text with it, it is there once.
+        temperature: of all draws; 0 is greedy.
+        max_workers: draws in flight.
+        condition_prefix: precedes each prompt of a parent, as in ``Sub Call Budget: 9``; a space follows it.
+        tokenizer: the served model's; needed for ``window``, and by servers that take token ids only.
+        window: tokens of a sequence with its prompt; None: draws are limited by ``max_tokens`` alone.
+        max_tokens: of one draw.
+        seed: root of the seeds of all draws.
+
+    Returns:
+        One dictionary per prompt: ``seqs``, each with ``prefix``, ``output``, ``role``, ``round`` and ``child``,
+        and with ``output_ids`` and ``logprobs`` where they are known; ``is_correct``; ``claim``. Of a failed
+        rollout ``seqs`` is empty, and ``error`` gives the reason; ``child_error`` is that of the first failed
+        child.
+
+    Raises:
+        BadInputError: a prompt is none of Countdown, or fills the window; the url is none; the server has
+            several models.
+        ReasonloopError: the server does not answer.
+    """
+    condition = f"{condition_prefix.rstrip()} " if condition_prefix else ""
+    prompts = [condition + prefix for prefix in prefix_list]
+    golds = [read_gold(prompt, place=f"prefix_list[{i}]") for i, prompt in enumerate(prompts)]
+    roots = make_roots(prompts)
+    tokens = None if tokenizer is None else TextTokens.of(tokenizer)
+    if window is not None:
+        if tokens is None:
+            raise BadInputError(f"window={window}: needs the tokenizer of the served model")
+        check_room(roots, tokens, begin=bos_token, window=window)
+    try:
+        serve = ServeParams(engine="url", url=server_url, concurrency=max_workers)
+    except ValidationError as error:
+        raise line_error(error, where="server_url or max_workers") from None
+    client = OpenAIModel(
+        endpoint=attach(serve, by_chat=False).endpoint,
+        serve=serve,
+        encode=None if tokens is None else tokens.encode,
+    )
+
+    async def run() -> list[Rollout]:
+        async with client.open() as session:
+            runtime = Runtime(
+                grammar=AnyStyleGrammar(),
+                draws=EndpointDraws(session=session),
+                decoding=Decoding(temperature=temperature, max_new_tokens=max_tokens),
+                slots=asyncio.Semaphore(max_workers),
+                seed=seed,
+                tokens=tokens,
+                window=window,
+                begin=bos_token,
+            )
+            return await run_rollouts(runtime, roots)
+
+    rollouts = asyncio.run(run())
+    return [rollout_row(one, gold) for one, gold in zip(rollouts, golds, strict=True)]
+
+
+def read_gold(prompt: str, *, place: str) -> CountdownGold:
+    """The problem of a parent's prompt.
+
+    Raises:
+        BadInputError: it is none, with ``place``.
+    """
+    gold = read_problem(prompt)
+    if gold is None:
+        raise BadInputError(
+            f"{place}: {prompt[:80]!r} is no prompt of Countdown; expected the line "
+            f"{lines.state(10, [2, 5], [])!r}"
+        )
+    return gold
+
+
+def make_roots(prompts: Sequence[str]) -> list[Root]:
+    """Parents that are named by their prompts; the n-th of equal prompts is sample n, from 0."""
+    seen: Counter[str] = Counter()
+    roots = []
+    for prompt in prompts:
+        roots.append(Root(problem_id=prompt, sample=seen[prompt], prompt=prompt))
+        seen[prompt] += 1
+    return roots
+
+
+def check_room(roots: Sequence[Root], tokens: TextTokens, *, window: int, begin: str = "") -> None:
+    """Refuse a window that a prompt fills, before anything is drawn.
+
+    Raises:
+        BadInputError: it has no room for a token.
+    """
+    for root in roots:
+        if (size := len(tokens.encode(begin + root.prompt))) >= window:
+            raise BadInputError(
+                f"window={window}: the prompt of problem {root.problem_id!r} has {size} tokens; "
+                "give a larger window"
+            )
+
+
+def claim_of(rollout: Rollout) -> str | None:
+    """The path that a parent claims; None without one, if it was cut, or if its last join left no room."""
+    if rollout.end not in {End.FINISHED, End.CUT}:
+        return None
+    claim = read_claim(rollout.last.prefix, rollout.last.output)
+    # Behind the goal a serial thread writes its path; one that is cut before the end has claimed none.
+    return None if rollout.end is End.CUT and not claim else claim
+
+
+def rollout_row(rollout: Rollout, gold: CountdownGold) -> Row:
+    """A rollout as in the result of `rollout_fun`."""
+    if rollout.error is not None:
+        return {"seqs": [], "is_correct": False, "error": rollout.error}
+    claim = claim_of(rollout)
+    failed = {} if rollout.child_error is None else {"child_error": rollout.child_error}
+    return {
+        "seqs": [sequence.row() for sequence in rollout.sequences],
+        "is_correct": is_right(gold, claim),
+        "claim": claim,
+        **failed,
+    }

@@ -1,0 +1,96 @@
+"""The stage that compares base, plain training and training with peers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.store import manifests
+from pipeline_lib.store.keys import stage_key
+from pipeline_lib.systems.classmate.body import check_peer, peer_identity
+from pipeline_lib.systems.classmate.evaluation.evaluate import (
+    EvaluatedPeers,
+    EvaluationFiles,
+    evaluate_policies,
+)
+from pipeline_lib.systems.classmate.made_models import held_out_peers, training_peers
+from pipeline_lib.systems.classmate.problem_files import read_problems
+from pipeline_lib.telemetry import record_work
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from collections.abc import Sequence
+
+    from pipeline_lib.params.classmate import PeerParams
+    from pipeline_lib.systems.classmate.peer import Peer
+    from pipeline_lib.systems.stage import Run
+
+_KIND = "classmate-evaluation"
+_STAGE = "classmate-evaluate"
+
+
+def evaluated_peers(run: Run) -> tuple[PeerParams, ...]:
+    """The peers of the training, then those that are held out."""
+    params, folder = run.params.classmate, run.workspace.classmate.peers
+    return (*training_peers(params, folder), *held_out_peers(params, folder))
+
+
+def is_evaluated(run: Run) -> bool:
+    """True if the report is that of the present models and params."""
+    folders = run.workspace.classmate
+    written = folders.metrics.is_file() and folders.report.is_file()
+    return written and manifests.current(folders.evaluation, kind=_KIND, key=_key(run)) is not None
+
+
+def evaluate(run: Run, peers: Sequence[Peer]) -> None:
+    """Compare the policies with ``peers``, those of `evaluated_peers`; a killed evaluation continues."""
+    folders, params = run.workspace.classmate, run.params.classmate
+    key = _key(run)
+    found = evaluate_policies(
+        _policies(run),
+        read_problems(folders.problems, "test"),
+        EvaluatedPeers.divided(peers, held_out=held_out_peers(params, folders.peers)),
+        EvaluationFiles(
+            folder=folders.evaluation,
+            metrics=folders.metrics,
+            report=folders.report,
+            logs=run.root / "logs",
+        ),
+        run.params,
+        on_progress=lambda name, done, total: record_work(
+            run.root, _STAGE, done=done, total=total, label=f"{_STAGE} {name}"
+        ),
+    )
+    if found.is_complete:
+        manifests.seal(folders.evaluation, kind=_KIND, key=key)
+
+
+def _policies(run: Run) -> dict[str, str]:
+    folders = run.workspace.classmate
+    return {
+        "base": str(folders.base),
+        "plain": str(folders.plain),
+        "classmate": str(folders.trained),
+    }
+
+
+def _key(run: Run) -> str:
+    params = run.params
+    return stage_key(
+        __name__,
+        params={
+            "classmate": params.classmate.model_dump(mode="json"),
+            "sample": params.sample.model_dump(mode="json"),
+            "engine": [params.serve.engine, list(params.serve.options)],
+            "evaluate": params.evaluate.model_dump(mode="json"),
+            "verify": params.verify.model_dump(mode="json"),
+            "seed": params.seed,
+        },
+        inputs={
+            "problems": manifests.read_manifest(run.workspace.classmate.problems).digest,
+            **{name: model_identity(model) for name, model in _policies(run).items()},
+            **{
+                f"peer {peer.name}": peer_identity(check_peer(peer))
+                for peer in evaluated_peers(run)
+            },
+        },
+    )

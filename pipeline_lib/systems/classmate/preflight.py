@@ -1,0 +1,127 @@
+"""Checks before a training with peers: what its params name exists and can be trained."""
+
+import pathlib
+from collections.abc import Iterable
+
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.pretrained import load_tokenizer
+from pipeline_lib.engines.running_engine import check_model
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.classmate import ClassmateParams, PeerParams
+from pipeline_lib.params.train import TrainParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.table import check_data_set
+from pipeline_lib.store.folders import check_output_folder
+from pipeline_lib.systems.classmate.body import check_peer
+from pipeline_lib.systems.classmate.reward import check_method
+from pipeline_lib.train.weights import policies
+from pipeline_lib.train.weights.quantization import make_four_bit_config
+
+
+def check_settings(params: Params) -> None:
+    """Check section classmate.
+
+    Raises:
+        BadInputError: an unknown data set, model or engine, a peer without a tokenizer that can be loaded, a
+            server that would have to render prompts, a method that cannot train on the peers' success, or a
+            setting without effect.
+    """
+    classmate = params.classmate
+    _check_unused(classmate.train)
+    check_data_set(classmate.prepare.dataset)
+    if classmate.bootstrap.model is not None:
+        try:
+            check_model(classmate.bootstrap.model)
+        except BadInputError as error:
+            raise BadInputError(f"classmate.bootstrap: {error}") from error
+    if classmate.classmate_model_name_or_path_list or classmate.made_peers:
+        check_method(classmate, classmate.train)
+    if classmate.train.lora.quantize == "4bit":
+        make_four_bit_config()
+    check_peers(classmate)
+
+
+def check_peers(classmate: ClassmateParams) -> None:
+    """Check the named peers.
+
+    Raises:
+        BadInputError: an unknown model or engine, a peer without a tokenizer that can be loaded, a server that
+            would have to render prompts, a budget, or a held-out peer that is one of the training, too.
+    """
+    peers = [
+        check_peer(peer)
+        for peer in (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
+    ]
+    named = len(classmate.classmate_model_name_or_path_list)
+    training = {_weights(peer) for peer in peers[:named]}
+    for peer in peers[named:]:
+        if _weights(peer) in training:
+            raise BadInputError(
+                f"classmate {peer.name}: {peer.model} is also a peer of the training, so it is not held out; "
+                "give another model"
+            )
+    # Last, since a hub id is looked up: what only looks like one is found before the first training.
+    for peer in peers:
+        try:
+            load_tokenizer(peer.serve.tokenizer or peer.model)
+        except BadInputError as error:
+            raise BadInputError(f"classmate {peer.name}: {error}") from error
+
+
+def _weights(peer: PeerParams) -> tuple[str, str | None]:
+    """Key of a peer's model; copies of a folder have the same."""
+    return model_identity(peer.model), peer.serve.url
+
+
+def check_training_output(output: pathlib.Path, models: Iterable[str]) -> None:
+    """Check that a training can write to ``output``.
+
+    Raises:
+        BadInputError: it holds other files, or is the folder of one of ``models``.
+    """
+    check_output_folder(output, kind=policies.KIND)
+    for model in models:
+        if pathlib.Path(model).resolve() == output.resolve():
+            raise BadInputError(
+                f"{output}: is the base or a peer of the training; choose another --output"
+            )
+
+
+def check_has_peer(classmate: ClassmateParams) -> None:
+    """Check that the stages have a peer of the training.
+
+    Raises:
+        BadInputError: none is named, and none is made.
+    """
+    named = classmate.classmate_model_name_or_path_list
+    if not named and all(recipe.held_out for recipe in classmate.made_peers):
+        raise BadInputError(
+            "classmate.classmate_model_name_or_path_list and classmate.made_peers have no peer for the training; "
+            "name or make one"
+        )
+
+
+def check_is_meant_plain(classmate: ClassmateParams) -> None:
+    """Check that a training without named peers is one without their reward.
+
+    Raises:
+        BadInputError: no peer is named, though the weight of the peers' success is above 0.
+    """
+    weight = classmate.classmate_reward_weight
+    if not classmate.classmate_model_name_or_path_list and weight > 0:
+        raise BadInputError(
+            f"classmate.classmate_model_name_or_path_list is empty, and classmate.classmate_reward_weight={weight:g}; "
+            "name a peer, or set the weight 0 for a plain training"
+        )
+
+
+def _check_unused(train: TrainParams) -> None:
+    """Refuse settings of the loop's training that this one does not have."""
+    if train.warm_start_steps:
+        raise BadInputError(
+            f"classmate.train.warm_start_steps={train.warm_start_steps}: the actor has no warm start; set 0"
+        )
+    if train.control:
+        raise BadInputError(
+            "classmate.train.control=true: the control is classmate-plain; set false"
+        )

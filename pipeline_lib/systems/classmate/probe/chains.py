@@ -1,0 +1,113 @@
+"""Chains to probe: lines as `reasonloop verify` reads them, in steps."""
+
+import pathlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline_lib.engines.chat_model import ChatFormat
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.kind import Kind
+from pipeline_lib.records import Problem
+from pipeline_lib.seeding import child_random
+from pipeline_lib.systems.classmate.cut import split_steps
+from pipeline_lib.terminal_text import one_line
+from pipeline_lib.verify.lines.files import UNKNOWN
+from pipeline_lib.verify.lines.format import Line, read_lines
+
+_SHOWN_CHARACTERS = 60
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chain:
+    """A chain of reasoning in steps."""
+
+    id: str
+    problem: Problem
+    steps: tuple[str, ...]
+    """As `cut.split_steps` gives them: joined they are the text."""
+
+    def prefix(self, kept: int) -> str:
+        """The first ``kept`` steps, as text."""
+        return "".join(self.steps[:kept])
+
+    def aligned_prefix(self, kept: int, of: int) -> str:
+        """As much of this chain, in whole steps rounded down, as ``kept`` steps are of ``of``."""
+        return self.prefix(kept * len(self.steps) // of)
+
+
+def read_chains(path: pathlib.Path, *, step: str) -> list[Chain]:
+    """The chains of a file, in order.
+
+    Args:
+        path: JSON lines; see `verification.lines.format`.
+        step: separator of the steps.
+
+    Raises:
+        BadInputError: no such file, no line, an id twice, a line that cannot be used or has no step.
+    """
+    chains = [_chain(line, path, step=step) for line in read_lines(path)]
+    if not chains:
+        raise BadInputError(f"{path}: no chains; give lines as `reasonloop verify` reads them")
+    return chains
+
+
+def _chain(line: Line, path: pathlib.Path, *, step: str) -> Chain:
+    steps = tuple(split_steps(line.text or "", step))
+    if not steps:
+        raise BadInputError(f"{path}: {_shown(line.id)}: text: has no step; leave the line out")
+    for name, text in (("text", line.text), ("question", line.question)):
+        if text and _SURROGATE.search(text):
+            raise BadInputError(
+                f"{path}: {_shown(line.id)}: {name}: has a lone surrogate, which no tokenizer reads; remove it"
+            )
+    problem = Problem(id=line.problem_id, question=line.question, gold=line.gold, source=UNKNOWN)
+    return Chain(id=line.id, problem=problem, steps=steps)
+
+
+def check_questions(chains: Sequence[Chain], chat_format: ChatFormat | None, *, peer: str) -> None:
+    """Check that a peer's prompt can be rendered for each chain.
+
+    Raises:
+        BadInputError: one has no question, and the prompt of its kind is in words.
+    """
+    for chain in chains:
+        kind = chain.problem.kind
+        if not chain.problem.question.strip() and _in_words(kind, chat_format):
+            raise BadInputError(
+                f"{_shown(chain.id)}: question: is missing, and classmate {peer} is asked {kind.name} in words; "
+                "add it to the line"
+            )
+
+
+def _in_words(kind: Kind[Any], chat_format: ChatFormat | None) -> bool:
+    """True if `sampling.prompts.render` puts the question into the prompt; False if it takes the gold alone."""
+    return kind.compact_prompt is None or not (chat_format is None or chat_format.is_compact)
+
+
+def donors(chains: Sequence[Chain], *, seed: int) -> dict[str, Chain]:
+    """For each chain, by its id, a chain of another problem, whose prefixes are the control.
+
+    Chains are shuffled, and each gets the next one of another problem.
+
+    Raises:
+        BadInputError: all chains are of one problem.
+    """
+    order = list(chains)
+    child_random(seed, "probe", "shuffled").shuffle(order)
+    found = {}
+    for place, chain in enumerate(order):
+        others = (*order[place + 1 :], *order[:place])
+        donor = next((one for one in others if one.problem.id != chain.problem.id), None)
+        if donor is None:
+            raise BadInputError(
+                f"--shuffled: all chains are of problem {_shown(chain.problem.id)}; give chains of two problems"
+            )
+        found[chain.id] = donor
+    return found
+
+
+def _shown(name: str) -> str:
+    return one_line(repr(name), most=_SHOWN_CHARACTERS)

@@ -1,0 +1,206 @@
+"""Peers as processes of this machine, for runs without Ray."""
+
+import os
+import pathlib
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from multiprocessing.connection import Client, Connection
+
+from pipeline_lib.engines.chat_model import Completion, Decoding
+from pipeline_lib.engines.gpus import visible_gpus
+from pipeline_lib.engines.known.engine import Launch
+from pipeline_lib.engines.known.table import check_installed
+from pipeline_lib.engines.launch.process import EngineProcess
+from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
+from pipeline_lib.params.classmate import PeerParams
+from pipeline_lib.systems.classmate import peer_process
+from pipeline_lib.systems.classmate.body import check_placed, peer_identity
+from pipeline_lib.systems.classmate.peer import PeerFailedError, Question, check_answer
+
+_POLL_S = 0.05
+_ADDRESS_BYTES = 107
+"""Of a Unix socket."""
+_IMPORTS_S = 60.0
+"""Of a process that starts; the rest of its start has ``serve.start_timeout_s``."""
+
+
+class ProcessPeer:
+    """Implements Peer on a process, with all that it starts. It is killed and started again when a call fails."""
+
+    def __init__(self, peer: PeerParams, *, log_folder: pathlib.Path) -> None:
+        """Start the process; `wait` returns when it takes calls."""
+        self.name = peer.name
+        self.identity = peer_identity(peer)
+        self._peer = peer
+        self._log_folder = log_folder
+        self._starting = threading.Lock()
+        self._is_closed = False
+        self._caller = ThreadPoolExecutor(1, thread_name_prefix=f"classmate-{peer.name}")
+        self._start()
+
+    def _start(self) -> None:
+        launch = Launch(
+            command=(
+                *(sys.executable, "-m", peer_process.__name__),
+                *(self._peer.model_dump_json(), str(self._log_folder)),
+            ),
+            environment={
+                "PYTHONUNBUFFERED": "1",
+                # As Ray does for an actor without GPUs.
+                **({} if self._peer.num_gpus else {"CUDA_VISIBLE_DEVICES": ""}),
+            },
+        )
+        log = self._log_folder / f"classmate-{self.name}.log"
+        self._process = EngineProcess("classmate", launch, log)
+        if len(os.fsencode(self._address)) > _ADDRESS_BYTES:
+            self._process.kill()
+            raise BadInputError(
+                f"classmate {self.name}: {self._address} is too long for a socket; set TMPDIR to a shorter folder"
+            )
+        self._started_s = time.monotonic()
+        self._connection: Connection | None = None
+
+    def wait(self) -> None:
+        """Return once it takes calls.
+
+        Raises:
+            BadInputError: the model cannot be served.
+            ReasonloopError: the process has ended, or its time to start has.
+        """
+        connection = self._connected(self._started_s + self._start_timeout_s)
+        if connection is None:
+            code = self._process.exit_code
+            error = BadInputError if code == BadInputError.exit_code else ReasonloopError
+            raise error(f"classmate {self.name}: {self._problem()}")
+
+    def answer(
+        self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
+    ) -> list[list[Completion]]:
+        """As `Peer`.
+
+        Raises:
+            PeerFailedError: as `Peer`.
+        """
+        try:
+            return self._answer(questions, decoding, timeout_s=timeout_s)
+        except PeerFailedError:
+            raise
+        except Exception as error:  # what it sends cannot be read, or its process cannot be ended
+            raise PeerFailedError(reason_of(error)) from error
+
+    def _answer(
+        self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
+    ) -> list[list[Completion]]:
+        deadline = time.monotonic() + timeout_s
+        connection = self._connected(deadline)
+        if connection is None:
+            reason = self._problem()
+            is_late = time.monotonic() > self._started_s + self._start_timeout_s
+            if is_late or self._process.exit_code is not None:
+                self._start_again()
+            raise PeerFailedError(reason)
+        # In a thread: a stopped process does not read, and a long message would wait for it.
+        call = self._caller.submit(_exchange, connection, (questions, decoding))
+        try:
+            found = call.result(max(0.0, deadline - time.monotonic()))
+            return check_answer(found, questions)
+        except TimeoutError:
+            self._start_again()
+            raise PeerFailedError(f"no answer within {timeout_s:g} s") from None
+        except (EOFError, OSError) as error:
+            self._process.kill()
+            reason = self._problem()
+            self._start_again()
+            raise PeerFailedError(reason) from error
+        except PeerFailedError:
+            self._start_again()
+            raise
+
+    def close(self) -> None:
+        """End the process and all that it has started; a call that is waited for fails."""
+        with self._starting:
+            self._is_closed = True
+            self._process.kill()
+        self._caller.shutdown()
+        if self._connection is not None:
+            self._connection.close()
+
+    @property
+    def _start_timeout_s(self) -> float:
+        return _IMPORTS_S + self._peer.serve.start_timeout_s
+
+    def _connected(self, deadline: float) -> Connection | None:
+        """The connection; None if the process has ended or does not take calls by then."""
+        while self._connection is None:
+            if self._process.exit_code is not None or time.monotonic() > deadline:
+                return None
+            try:
+                self._connection = Client(self._address, family="AF_UNIX")
+            except (FileNotFoundError, ConnectionRefusedError):
+                time.sleep(_POLL_S)
+        return self._connection
+
+    @property
+    def _address(self) -> str:
+        return str(pathlib.Path(self._process.scratch) / peer_process.SOCKET)
+
+    def _problem(self) -> str:
+        if self._process.exit_code is None:
+            return f"it is still starting after {time.monotonic() - self._started_s:.0f} s"
+        lines = self._process.output().splitlines()
+        reasons = [line for line in lines if line.startswith(peer_process.REASON)]
+        if reasons:
+            return reasons[-1].removeprefix(peer_process.REASON)
+        return f"its process {self._process.exit_summary}"
+
+    def _start_again(self) -> None:
+        with self._starting:
+            if self._is_closed:
+                return
+            self._process.kill()
+            if self._connection is not None:
+                self._connection.close()
+            self._start()
+
+
+def _exchange(connection: Connection, call: object) -> object:
+    connection.send(call)
+    found: object = connection.recv()
+    return found
+
+
+def check_machine(peers: Sequence[PeerParams]) -> None:
+    """Check that this machine has the GPUs, the CPUs and the engines of ``peers``.
+
+    Raises:
+        BadInputError: it has not.
+    """
+    check_placed(peers, visible_gpus(), os.cpu_count() or 1, place="this machine")
+    for peer in peers:
+        try:
+            check_installed(peer.serve)
+        except BadInputError as error:
+            raise BadInputError(f"classmate {peer.name}: {error}") from error
+
+
+@contextmanager
+def process_peers(
+    peers: Sequence[PeerParams], *, log_folder: pathlib.Path
+) -> Iterator[list[ProcessPeer]]:
+    """The peers as processes, for the block; they start at once.
+
+    Raises:
+        BadInputError: a model cannot be served.
+        ReasonloopError: a process does not start.
+    """
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(closing(ProcessPeer(peer, log_folder=log_folder))) for peer in peers
+        ]
+        for peer in opened:
+            peer.wait()
+        yield opened

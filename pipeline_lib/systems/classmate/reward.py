@@ -1,0 +1,248 @@
+"""The reward of a training with peers, as trainers call it: cut, ask, judge, fuse, log.
+
+The peers answer while the actor's paths are judged. A resumed training asks what an unbroken one asks, and
+gets the same answers from a peer that repeats itself for the same call; an engine that batches by arrival
+does not, nor does a peer after a missed deadline, which ``failure_rate`` shows.
+"""
+
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.classmate import ClassmateParams
+from pipeline_lib.params.train import ONLINE, Method, TrainParams
+from pipeline_lib.records import Problem
+from pipeline_lib.systems.classmate.blind import BlindPath, deal_blindly
+from pipeline_lib.systems.classmate.cut import Prefix, cut_chain, draw_share, split_steps
+from pipeline_lib.systems.classmate.draw_files import DrawRecord, RewardedPath, write_draw
+from pipeline_lib.systems.classmate.figures import draw_figures
+from pipeline_lib.systems.classmate.fusion import Fused, add_bonus, fuse
+from pipeline_lib.systems.classmate.inquiry import Answered, Inquiry
+from pipeline_lib.systems.classmate.leaks import Chain, first_leaks
+from pipeline_lib.systems.classmate.panel import open_panel
+from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.train.online.rewards import MakeRewards, RewardFunction, Rewards
+from pipeline_lib.verify.dispatch import Verifier
+
+
+def make_classmate_rewards(
+    peers: Sequence[Peer],
+    problems: Sequence[Problem],
+    *,
+    params: ClassmateParams,
+    train: TrainParams,
+    seed: int,
+    folder: pathlib.Path,
+) -> MakeRewards:
+    """The rewards of a training with ``peers``, for `TrainingRequest.make_rewards`.
+
+    With weight 0 the peers are asked and logged, and the reward is the verified one.
+
+    Args:
+        peers: at least one.
+        problems: of the rows of the training.
+        params: of the reward; with the peers' identities they belong into the key of the training.
+        train: method, group size and advantage rule.
+        seed: root seed of the training.
+        folder: of this training's key alone, for the files of its draws (`draw_files`).
+
+    Raises:
+        BadInputError: the method has no place for the bonus.
+    """
+    check_method(params, train)
+    relative_to_group = train.method is not Method.PPO or train.advantage is not None
+
+    def make(verified: RewardFunction, verifier: Verifier) -> Rewards:
+        reward = ClassmateReward(
+            verified=verified,
+            inquiry=Inquiry(
+                panel=open_panel(peers, params),
+                verifier=verifier,
+                num_continuations=params.num_return_sequences,
+                seed=seed,
+                folder=folder,
+            ),
+            problems={problem.id: problem for problem in problems},
+            params=params,
+            group_size=train.group_size if relative_to_group else None,
+        )
+        weight = params.classmate_reward_weight
+        if params.fusion == "normalized" and weight > 0:
+            return Rewards(functions=[reward.base, reward.bonus], weights=[1.0, weight])
+        return Rewards(functions=[reward.fused], weights=[1.0])
+
+    return make
+
+
+def check_method(params: ClassmateParams, train: TrainParams) -> None:
+    """Refuse a method that cannot train on the peers' success.
+
+    Raises:
+        BadInputError: the method draws no paths, or ``fusion=normalized`` is set without GRPO or beside
+            an advantage rule.
+    """
+    if train.method not in ONLINE:
+        raise BadInputError(
+            f"train.method={train.method.value} draws no paths that classmates could continue; "
+            f"set one of {', '.join(sorted(ONLINE))}"
+        )
+    if params.fusion != "normalized":
+        return
+    if train.method is not Method.GRPO:
+        raise BadInputError(
+            f"classmate.fusion=normalized needs train.method=grpo, not {train.method.value}; set "
+            "fusion=additive or convex"
+        )
+    if train.advantage not in {None, "gdpo"}:
+        raise BadInputError(
+            f"train.advantage={train.advantage} beside classmate.fusion=normalized, which is gdpo with "
+            "a weight for each part; set train.advantage=null or gdpo, or fusion=additive"
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class ClassmateReward:
+    """Reward functions of one training; see the module's docstring.
+
+    ``fused`` is the whole reward. ``base`` and ``bonus`` are its parts, called in this order.
+    """
+
+    verified: RewardFunction
+    inquiry: Inquiry
+    problems: Mapping[str, Problem]
+    params: ClassmateParams
+    group_size: int | None
+    """Paths of a group; None: the whole draw is one group."""
+    _last: Fused | None = field(default=None, init=False)
+
+    def fused(self, **columns: Any) -> list[float | None]:
+        """The verified reward with the bonus."""
+        return self._draw(**columns).reward
+
+    def base(self, **columns: Any) -> list[float | None]:
+        """The verified reward, after the peers have been asked about the draw."""
+        self._last = self._draw(**columns)
+        return list(self._last.base)
+
+    def bonus(self, **_: Any) -> list[float | None]:
+        """The bonus of the draw that `base` was called for."""
+        assert self._last is not None
+        return list(self._last.bonus)
+
+    def _draw(
+        self,
+        *,
+        completions: Sequence[str],
+        problem_id: Sequence[str],
+        trainer_state: Any,
+        log_metric: Callable[[str, float], None],
+        failed: Sequence[bool] | None = None,
+        **_: Any,
+    ) -> Fused:
+        step = int(trainer_state.global_step)
+        problems = [self.problems[name] for name in problem_id]
+        prefixes = self._cut(problems, completions, failed or [False] * len(problems), step)
+        pending = self.inquiry.start(problems, prefixes, step=step)
+        base = self.verified(completions=completions, problem_id=problem_id, failed=failed)
+        answered = pending.finish()
+        fused = fuse(
+            base,
+            answered.scores,
+            answered.empty,
+            params=self.params,
+            group_size=self.group_size or len(base),
+            crowded=answered.crowded,
+        )
+        if self.params.bonus == "blind":
+            paths = self._blind_paths(problem_id, prefixes, answered, base)
+            dealt = deal_blindly(fused.bonus, paths, seed=self.inquiry.seed)
+            fused = add_bonus(base, dealt, self.params)
+        figures = draw_figures(prefixes, answered, fused)
+        for name, value in figures.items():
+            log_metric(name, value)
+        write_draw(
+            self.inquiry.folder,
+            DrawRecord(
+                step=step,
+                figures=figures,
+                failures=answered.failures,
+                empty=answered.added,
+                paths=_rewarded_paths(problem_id, completions, prefixes, answered, fused),
+                prefixes=answered.prefixes,
+            ),
+        )
+        return fused
+
+    def _blind_paths(
+        self,
+        problem_ids: Sequence[str],
+        prefixes: Sequence[Prefix | None],
+        answered: Answered,
+        base: Sequence[float | None],
+    ) -> list[BlindPath | None]:
+        """None for a path without any score, which has the mean of its group."""
+        has_score = [
+            any(score is not None for score in scores)
+            for scores in zip(*answered.scores.values(), strict=True)
+        ]
+        size = self.group_size
+        return [
+            BlindPath(
+                group=name if size is None else str(place // size),
+                right=bool(verified),
+                first_step="".join(split_steps(prefix.text, self.params.step)[:1]),
+                prefix=prefix.text,
+            )
+            if prefix is not None and known
+            else None
+            for place, (name, prefix, known, verified) in enumerate(
+                zip(problem_ids, prefixes, has_score, base, strict=True)
+            )
+        ]
+
+    def _cut(
+        self,
+        problems: Sequence[Problem],
+        completions: Sequence[str],
+        lost: Sequence[bool],
+        step: int,
+    ) -> list[Prefix | None]:
+        """The prefix of each path; None for a path that could not be drawn."""
+        chains = [
+            Chain(problem=problem, steps=split_steps(text, self.params.step))
+            for problem, text in zip(problems, completions, strict=True)
+        ]
+        leaks = first_leaks(chains, self.inquiry.verifier)
+        return [
+            None if gone else self._prefix(chain, leak, step)
+            for chain, leak, gone in zip(chains, leaks, lost, strict=True)
+        ]
+
+    def _prefix(self, chain: Chain, first_leak: int | None, step: int) -> Prefix:
+        share = draw_share(
+            self.params.keep, self.inquiry.seed, step=step, problem_id=chain.problem.id
+        )
+        return cut_chain(chain.steps, share=share, first_leak=first_leak)
+
+
+def _rewarded_paths(
+    problem_ids: Sequence[str],
+    completions: Sequence[str],
+    prefixes: Sequence[Prefix | None],
+    answered: Answered,
+    fused: Fused,
+) -> list[RewardedPath]:
+    return [
+        RewardedPath(
+            problem_id=problem_id,
+            completion=completions[place],
+            prefix=prefix.text if prefix is not None else None,
+            scores={name: scores[place] for name, scores in answered.scores.items()},
+            base=fused.base[place],
+            bonus=fused.bonus[place],
+            reward=fused.reward[place],
+        )
+        for place, (problem_id, prefix) in enumerate(zip(problem_ids, prefixes, strict=True))
+    ]

@@ -1,0 +1,71 @@
+"""The stages of Classmate, in order."""
+
+from pipeline_lib.systems.stage import Stage
+
+_ENGINE = ("serve.engine", "serve.options")
+_PEERS = tuple(
+    f"classmate.{name}" for name in ("classmate_model_name_or_path_list", "held_out", "made_peers")
+)
+_DECODING = tuple(
+    f"classmate.{name}"
+    for name in (
+        *("keep", "step", "timeout_s", "max_new_tokens", "temperature", "top_p", "do_sample"),
+        "bonus",
+    )
+)
+_REWARD = tuple(
+    f"classmate.{name}"
+    for name in (
+        *("classmate_reward_weight", "aggregation", "fusion", "gate", "relative"),
+        "num_return_sequences",
+    )
+)
+_TRAINING = ("seed", *_ENGINE, "sample.max_new_tokens", "verify", "classmate.train")
+
+CLASSMATE = (
+    Stage(
+        name="classmate-peers",
+        summary="Make the problems, the actor's base, and peers where none are named.",
+        modules=("pipeline_lib.systems.classmate.bodies.peers",),
+        function="make_peers",
+        params=(
+            *("seed", "classmate.classmate_model_name_or_path_list", "classmate.made_peers"),
+            *("classmate.prepare", "classmate.bootstrap"),
+        ),
+        outputs=("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
+        trains=True,
+    ),
+    Stage(
+        name="classmate-train",
+        summary="Train the actor with peers.",
+        modules=("pipeline_lib.systems.classmate.bodies.train",),
+        inputs=("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
+        params=(*_TRAINING, *_PEERS, *_DECODING, *_REWARD),
+        outputs=("models/classmate/trained", "data/classmate/draws"),
+        trains=True,
+    ),
+    Stage(
+        name="classmate-plain",
+        summary="Train the actor as long without peers.",
+        modules=("pipeline_lib.systems.classmate.bodies.train",),
+        function="train_plain",
+        inputs=("data/classmate/problems", "models/classmate/base"),
+        params=_TRAINING,
+        outputs=("models/classmate/plain",),
+        trains=True,
+        beside="classmate-train",
+    ),
+    Stage(
+        name="classmate-evaluate",
+        summary="Compare base, plain training and training with peers.",
+        modules=("pipeline_lib.systems.classmate.bodies.evaluate",),
+        inputs=(
+            *("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
+            *("models/classmate/plain", "models/classmate/trained"),
+        ),
+        params=("seed", *_ENGINE, "sample", "verify", "evaluate", "classmate"),
+        outputs=("data/classmate/evaluation", "reports/classmate.html"),
+        metrics=("reports/classmate.json",),
+        trains=True,
+    ),
+)

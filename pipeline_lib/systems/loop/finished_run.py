@@ -1,0 +1,219 @@
+"""Reads the results of a finished run from its workspace into the input of the report."""
+
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.overlap import OverlapSample
+from pipeline_lib.problems.trained import trained_on
+from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
+from pipeline_lib.publish.reporting.curve_files import read_curves
+from pipeline_lib.publish.reporting.metrics_file import StageCosts, TokenCount
+from pipeline_lib.publish.reporting.report import ReportInput
+from pipeline_lib.publish.reporting.run_compute import read_run_compute
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_in
+from pipeline_lib.store import manifests, shards
+from pipeline_lib.store.files import digest_json, read_checked, read_json, read_json_lines
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.plan import evaluation_draws, temperatures
+from pipeline_lib.study.result import (
+    FURTHER_NAME,
+    RESULT_NAME,
+    EvaluationResult,
+    FurtherResults,
+    read_result,
+)
+from pipeline_lib.systems.loop.stages import LOOP
+from pipeline_lib.telemetry import (
+    Event,
+    count_retried,
+    read_events,
+    stage_peaks,
+    stage_seconds,
+    total_seconds,
+)
+from pipeline_lib.train.control_report import read_control_report
+from pipeline_lib.train.rows.groups import GroupTable
+
+TRAINING_LOG = "training_log.jsonl"
+
+
+def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
+    """Read everything that a report shows.
+
+    Args:
+        workspace: workspace of a run whose evaluation is done.
+        params: params of the run.
+
+    Raises:
+        BadInputError: a stage is missing, or was run with other params.
+    """
+    result = _result(workspace, params)
+    problems = workspace.problems("test")
+    control = read_control_report(workspace.control) if params.train.control else None
+    has_own_control = control is not None and not control.is_base
+    drawn = [draw.folder for draw in evaluation_draws(params, control_is_base=not has_own_control)]
+    groups = {
+        name: GroupTable(problems=problems, paths=folders.paths, verdicts=folders.verdicts)
+        for name in drawn
+        for folders in [workspace.evaluation(name)]
+    }
+    events = _events(workspace, params.rounds)
+    seconds = stage_seconds(events)
+    problems = read_json(workspace.problems_report)
+    stages = [stage.name for stage in LOOP[:-1]]  # all but the report itself
+    last = workspace.round_folders(params.rounds)
+    policy = workspace.policy(params.rounds, rounds=params.rounds)
+    return ReportInput(
+        result=result,
+        further=_further(workspace, params),
+        temperature=params.sample.temperature,
+        costs=StageCosts(
+            seconds={stage: seconds[stage] for stage in stages if stage in seconds},
+            total_seconds=total_seconds([e for e in events if e.get("stage") in stages]),
+            tokens=dict(_tokens(workspace, params.rounds, drawn)),
+            peaks_mib={s: peak for s, peak in stage_peaks(events).items() if s in stages},
+        ),
+        spent=read_run_compute(workspace, rounds=params.rounds, control=has_own_control),
+        control=control,
+        trained_on=_trained_on(workspace, policy),
+        unseen_number_sets=problems["unseen_number_sets"],
+        unseen_templates=problems.get("unseen_templates"),
+        spending=_spending(workspace, params.serve),
+        # Steps are numbered per phase in the log, but continuously in plots.
+        training_log=[
+            {**row, "step": step}
+            for step, row in enumerate(read_json_lines(policy / TRAINING_LOG), start=1)
+        ],
+        data_counts=read_json(last.traindata / "counts.json"),
+        overlap=_overlap(workspace),
+        shared_runs=_shared_runs(workspace),
+        lineage=_lineage(workspace, params, policy),
+        base_groups=groups["base"],
+        trained_groups=groups["trained"],
+        control_groups=groups.get("control"),
+        num_examples=params.report.num_examples,
+        compute=read_curves(workspace),
+    )
+
+
+def read_policies(workspace: Workspace, params: Params) -> list[EvaluatedPolicy]:
+    """The policies of the finished run in ``workspace``.
+
+    Raises:
+        BadInputError: a stage is missing, or was done with other params.
+    """
+    source = read_finished_run(workspace, params)
+    # The time of the evaluation, so that two exports of a run are equal.
+    written = (workspace.evaluation_result / RESULT_NAME).stat().st_mtime
+    return evaluated_policies(
+        source,
+        dataset=params.prepare.dataset,
+        evaluated_at=datetime.fromtimestamp(int(written), tz=UTC),
+    )
+
+
+def _result(workspace: Workspace, params: Params) -> EvaluationResult:
+    folder = workspace.evaluation_result
+    manifests.check(folder, manifests.read_manifest(folder))
+    result = read_result(folder)
+    if (result.control is not None) is not params.train.control:
+        raise BadInputError(
+            f"{folder}: made with train.control={result.control is not None}, asked for with "
+            f"{params.train.control}; pass the --profile and --set of its run"
+        )
+    if result.base.ks != params.evaluate.ks:
+        raise BadInputError(
+            f"{folder}: made with evaluate.ks={list(result.base.ks)}, asked for with "
+            f"{list(params.evaluate.ks)}; pass the --profile and --set of its run"
+        )
+    return result
+
+
+def _further(workspace: Workspace, params: Params) -> FurtherResults:
+    file = workspace.evaluation_result / FURTHER_NAME
+    found = FurtherResults()
+    if file.is_file():
+        found = read_checked(file, FurtherResults, remedy="evaluate again")
+    _, *further = temperatures(params)
+    if set(found.temperatures) != set(further):
+        raise BadInputError(
+            f"{workspace.evaluation_result}: made with further temperatures {sorted(found.temperatures)}, "
+            f"asked for with {sorted(further)}; pass the --profile and --set of its run"
+        )
+    return found
+
+
+def _events(workspace: Workspace, rounds: int) -> list[Event]:
+    """Events without rounds of an earlier, longer run."""
+    draws = {None, *(f"round-{number}" for number in range(1, rounds + 1))}
+    return [event for event in read_events(workspace.root) if event.get("draw") in draws]
+
+
+def _tokens(
+    workspace: Workspace, rounds: int, policies: Sequence[str]
+) -> Iterator[tuple[str, TokenCount]]:
+    sampled = [workspace.round_folders(number).paths for number in range(1, rounds + 1)]
+    evaluated = [workspace.evaluation(name).paths for name in policies]
+    for stage, folders in (("sample", sampled), ("evaluate", evaluated)):
+        counts = [manifests.read_manifest(folder).counts for folder in folders]
+        yield (
+            stage,
+            TokenCount(
+                prompt=int(sum(count["prompt_tokens"] for count in counts)),
+                completion=int(sum(count["completion_tokens"] for count in counts)),
+            ),
+        )
+
+
+def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float]:
+    """Spending of the whole workspace, as counted against a budget."""
+    spent = spent_in(workspace.root)
+    events = read_events(workspace.root)
+    time = engine_time(events)
+    return {
+        "engine": serve.engine,
+        "precision, decoding": arithmetic_of(events),
+        "requests": spent.requests,
+        "prompt tokens": spent.prompt_tokens,
+        "of these cached": spent.cached_tokens,
+        "completion tokens": spent.completion_tokens,
+        "engine seconds": f"{time.engine_seconds:.1f}",
+        "GPU seconds": f"{time.gpu_seconds:.1f}",
+        "cost at the prices of serve": f"{spent.cost(serve):.4f}",
+        "retried (all stages)": count_retried(events),
+    }
+
+
+def _overlap(workspace: Workspace) -> Mapping[str, float]:
+    overlap = read_json(workspace.problems_report)["overlap"]
+    return {name: value for name, value in overlap.items() if isinstance(value, int | float)}
+
+
+def _trained_on(workspace: Workspace, policy: pathlib.Path) -> list[str]:
+    folders = {"base": workspace.base, "control": workspace.control, "trained policy": policy}
+    problems = [Problem.from_row(row) for row in shards.iter_table(workspace.problems("test"))]
+    return trained_on({f"the {name}": str(at) for name, at in folders.items()}, problems)
+
+
+def _shared_runs(workspace: Workspace) -> list[OverlapSample]:
+    samples = read_json(workspace.problems_report)["overlap"]["samples"]
+    return [OverlapSample(**sample) for sample in samples]
+
+
+def _lineage(workspace: Workspace, params: Params, policy: pathlib.Path) -> dict[str, str]:
+    folders = {
+        "test problems": workspace.problems("test"),
+        "base policy": workspace.base,
+        "trained policy": policy,
+        "training data": workspace.round_folders(params.rounds).traindata,
+    }
+    digests = {name: manifests.read_manifest(path).digest[:16] for name, path in folders.items()}
+    # Params of execution and serving do not change results.
+    settings = params.model_dump(mode="json", exclude={"execution", "serve"})
+    settings["engine"] = params.serve.engine
+    return {"params": digest_json(settings)[:16], "seed": str(params.seed), **digests}

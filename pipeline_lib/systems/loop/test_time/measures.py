@@ -1,0 +1,63 @@
+"""Answers of paths and certainties of the policy, shard by shard."""
+
+from collections.abc import Sequence
+
+from pipeline_lib.engines.embedded.embedded_engine import shared_engine
+from pipeline_lib.engines.embedded.scoring import PolicyScorer
+from pipeline_lib.records import Path
+from pipeline_lib.store import shards
+from pipeline_lib.store.keys import stage_key
+from pipeline_lib.store.reuse import Rows, make_shard
+from pipeline_lib.study.curves import path_measures
+from pipeline_lib.study.curves.path_measures import Rescoring
+from pipeline_lib.systems.loop.test_time.parts import ComputePart, ComputeShard
+from pipeline_lib.verify.pooled_verifiers import pooled_verifier
+
+
+def _key(shard: ComputeShard) -> str:
+    """Measures depend on the paths, the verifier, and the policy."""
+    part = shard.part
+    paths = shards.shard_manifest(part.folders.paths, shard.index).digest
+    return stage_key(
+        __name__,
+        params={"verify": part.verify.model_dump(), "rescored": part.rescored},
+        inputs={**shard.inputs(), "paths": paths},
+    )
+
+
+def measure(shard: ComputeShard) -> None:
+    """Measure the paths of one shard, unless that is done under the same key."""
+    part = shard.part
+
+    def rows() -> Rows:
+        paths = [Path.from_row(row) for row in shards.read_shard(part.folders.paths, shard.index)]
+        with pooled_verifier(part.verify) as verifier:
+            measured = path_measures.measure_paths(
+                shard.problems(), paths, verifier, _rescoring(part)
+            )
+        return Rows(rows=[one.row() for one in measured])
+
+    unit = shard.unit(key=_key(shard), label=f"measure {part.label}")
+    make_shard(unit, part.folders.measures, kind=path_measures.KIND, rows=rows)
+
+
+def seal(measured: Sequence[ComputeShard]) -> None:
+    """Write the table's manifest, once all shards exist."""
+    first = measured[0]
+    shards.seal_table(
+        first.part.folders.measures,
+        first.num_shards,
+        kind=path_measures.KIND,
+        key=_key(first),
+    )
+
+
+def _rescoring(part: ComputePart) -> Rescoring | None:
+    if not part.rescored:
+        return None
+    # Servers return no full distributions, so the policy scores in this process.
+    engine = shared_engine(part.model, batch_size=part.sample.batch_size)
+    return Rescoring(
+        scorer=PolicyScorer(model=engine.model, tokenizer=engine.tokenizer),
+        chat_format=engine.chat_format,
+    )

@@ -1,0 +1,73 @@
+"""One round of training: from the tables of `build` to the next policy."""
+
+from __future__ import annotations
+
+import pathlib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.records import Problem
+from pipeline_lib.seeding import round_seed
+from pipeline_lib.store import manifests, shards
+from pipeline_lib.store.keys import stage_key
+from pipeline_lib.systems.loop.training_steps import record_steps
+from pipeline_lib.train.methods import TrainingRequest, train_policy
+from pipeline_lib.train.rows.tables import MAIN_TABLE, WARM_START_TABLE
+from pipeline_lib.train.tracking.trackers import Trackers
+
+if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
+    from pipeline_lib.systems.stage import Run
+
+
+def train(run: Run) -> None:
+    """Train the policy of a round, unless it exists; an interrupted training is resumed."""
+    workspace, params, number = run.workspace, run.params, run.round_number
+    # Outputs in dvc.yaml for any number of rounds.
+    for folder in workspace.later_rounds:
+        folder.mkdir(parents=True, exist_ok=True)
+    problems, traindata = workspace.problems("train"), run.folders.traindata
+    seed = round_seed(params.seed, number)
+    key = stage_key(
+        __name__,
+        params={
+            "train": params.train.model_dump(exclude={"control"}),
+            "verify": params.verify.model_dump(),
+            "max_new_tokens": params.sample.max_new_tokens,
+            "round": number,
+            "engine": _engine(run) if params.train.rollouts == "endpoint" else None,
+            "seed": seed,
+        },
+        inputs={
+            "start": model_identity(str(run.start)),
+            "traindata": manifests.read_manifest(traindata).digest,
+            "problems": manifests.read_manifest(problems).digest,
+        },
+    )
+    request = TrainingRequest(
+        base=str(run.start),
+        output=run.policy,
+        rows=_rows(traindata / MAIN_TABLE[params.train.method]),
+        warm_start_rows=_rows(traindata / WARM_START_TABLE),
+        problems=[Problem.from_row(row) for row in shards.iter_table(problems)],
+        params=params.train,
+        verify=params.verify,
+        max_new_tokens=params.sample.max_new_tokens,
+        serve=params.serve,
+        seed=seed,
+        key=key,
+        trackers=Trackers(
+            names=params.execution.report_to, folder=workspace.trackers(f"round-{number}")
+        ),
+    )
+    with record_steps(run.root, "train", key=key) as progress:
+        train_policy(replace(request, progress=progress))
+
+
+def _engine(run: Run) -> dict[str, object]:
+    """Engine settings that can change the drawn paths."""
+    return {"name": run.params.serve.engine, "options": run.params.serve.options}
+
+
+def _rows(table: pathlib.Path) -> list[dict[str, object]]:
+    return shards.read_table(table) if table.is_dir() else []

@@ -1,0 +1,42 @@
+"""Training steps as events with their CPU and GPU seconds."""
+
+import pathlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pipeline_lib.cpu_time import Laps
+from pipeline_lib.engines.gpus import visible_gpus
+from pipeline_lib.store.reuse import record_begin
+from pipeline_lib.telemetry import record_event, record_work
+from pipeline_lib.train.phases import Progress
+
+
+@contextmanager
+def record_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator[Progress]:
+    """Yield the progress function of the training under ``key``.
+
+    The time after the last step, such as closing a pool of verifiers, is recorded at the end. A training
+    without steps, already done, records nothing.
+    """
+    laps, steps = Laps(), 0
+    gpus = visible_gpus()
+
+    def spent() -> dict[str, Any]:
+        lap = laps.lap()
+        return {
+            "key": key,
+            "cpu_seconds": lap.cpu_seconds,
+            "gpu_seconds": gpus * lap.wall_seconds,
+        }
+
+    def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
+        nonlocal steps
+        if steps == 0:
+            record_begin(workspace, stage, key=key)
+        steps += 1
+        record_work(workspace, stage, done=step, total=total, unit="step", **spent())
+
+    yield progress
+    if steps:
+        record_event(workspace, "training-end", stage=stage, **spent())

@@ -1,0 +1,153 @@
+"""Caches of responses, from which a synthesizer is trained, in two formats of JSON lines.
+
+Published: one line a question, ``{"conversation", "responses", "ground_truth"}``, the format of PaCoRe's data
+set. Or the lines of `reasonloop sample`, one per path, with the gold of a kind.
+"""
+
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
+
+from pipeline_lib.engines.chat_model import Conversation, Message
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.kind import Gold, Kind
+from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
+from pipeline_lib.kinds.table import KINDS, kind_of
+from pipeline_lib.records import Problem, Row
+from pipeline_lib.sampling.prompts import instruction
+from pipeline_lib.store.files import numbered_json_lines
+from pipeline_lib.systems.pacore.conversation_fields import Texts, Turns, messages_of
+from pipeline_lib.verify.lines.format import Line, read_lines
+
+Ask = Callable[[Problem], str]
+"""From a problem to the user's message."""
+SOURCE = "cache"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedQuestion:
+    """A question with independent responses to it."""
+
+    problem: Problem
+    conversation: Conversation
+    responses: Sequence[str]
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    id: Name | None = None
+    kind: StrictStr | None = None
+    conversation: Turns
+    responses: Texts
+    ground_truth: Name
+
+
+def read_cache(path: pathlib.Path, *, kind: str, ask: Ask = instruction) -> list[CachedQuestion]:
+    """The questions of a cache, in order.
+
+    Args:
+        path: JSON lines.
+        kind: of lines that name none.
+        ask: the user's message for a problem of paths, whose lines hold no conversation.
+
+    Raises:
+        BadInputError: no such file, no line, or a line that cannot be used.
+    """
+    first = next(numbered_json_lines(path), None)
+    if first is None:
+        raise BadInputError(
+            f'{path}: no questions; give lines {{"conversation", "responses", "ground_truth"}} or paths'
+        )
+    is_published = "conversation" in first[1]
+    return _read_published(path, kind) if is_published else _read_paths(path, ask)
+
+
+def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
+    found: list[CachedQuestion] = []
+    ids = DistinctIds()
+    for number, row in numbered_json_lines(path):
+        where = f"{path}:{number}"
+        try:
+            line = _Line.model_validate(row)
+            gold = _kind(line.kind or kind, where).read_line({"gold": line.ground_truth})
+        except ValidationError as error:
+            raise line_error(error, where=where) from None
+        name = line.id or f"line-{number}"
+        ids.add(name, path=path, number=number)
+        found.append(_published(name, line, gold))
+    return found
+
+
+def _published(name: str, line: _Line, gold: Gold) -> CachedQuestion:
+    turns = messages_of(line.conversation)
+    problem = Problem(id=name, question=turns[-1].content, gold=gold, source=SOURCE)
+    return CachedQuestion(problem=problem, conversation=turns, responses=line.responses)
+
+
+def _kind(name: str, where: str) -> Kind[Any]:
+    if name not in KINDS:
+        raise BadInputError(f"{where}: kind={name!r}; expected one of {', '.join(KINDS)}")
+    return KINDS[name]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Paths:
+    first: Line
+    texts: list[str] = field(default_factory=list)
+
+
+def _read_paths(path: pathlib.Path, ask: Ask) -> list[CachedQuestion]:
+    by_problem: dict[str, _Paths] = {}
+    for line in read_lines(path):
+        paths = by_problem.setdefault(line.problem_id, _Paths(first=line))
+        if (line.question, line.gold) != (paths.first.question, paths.first.gold):
+            raise BadInputError(
+                f"{path}: problem {line.problem_id} has two questions or golds; give each its own problem_id"
+            )
+        if line.text:
+            paths.texts.append(line.text)
+    return [
+        cached_paths(_problem(name, paths.first), paths.texts, ask)
+        for name, paths in by_problem.items()
+        if paths.texts
+    ]
+
+
+def _problem(name: str, line: Line) -> Problem:
+    return Problem(id=name, question=line.question, gold=line.gold, source=SOURCE)
+
+
+def cached_paths(problem: Problem, responses: Sequence[str], ask: Ask) -> CachedQuestion:
+    """A problem as one message to the model."""
+    turns = [Message.user(ask(problem))]
+    return CachedQuestion(problem=problem, conversation=turns, responses=responses)
+
+
+def published_rows(questions: Iterable[CachedQuestion]) -> list[Row]:
+    """The questions in the published format, with their id and kind.
+
+    Raises:
+        BadInputError: a gold is no single text.
+    """
+    return [_published_row(question) for question in questions]
+
+
+def _published_row(question: CachedQuestion) -> Row:
+    problem = question.problem
+    kind = kind_of(problem.gold)
+    fields: Mapping[str, Any] = kind.write_line(problem.gold)
+    if set(fields) != {"gold"} or not isinstance(fields["gold"], str):
+        raise BadInputError(
+            f"problem {problem.id}: golds of kind {kind.name} have no place in the published format"
+        )
+    return {
+        "id": problem.id,
+        "kind": kind.name,
+        "conversation": [turn.fields() for turn in question.conversation],
+        "responses": list(question.responses),
+        "ground_truth": fields["gold"],
+    }

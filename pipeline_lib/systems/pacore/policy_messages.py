@@ -1,0 +1,147 @@
+"""The first stage of PaCoRe: judged paths of the policy of a finished run."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.pretrained import load_chat_format
+from pipeline_lib.engines.started_engine import started_engine
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.paths import SampleParams
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.paths import sample_paths
+from pipeline_lib.store import manifests, shards
+from pipeline_lib.store.files import digest_json
+from pipeline_lib.store.keys import stage_key
+from pipeline_lib.store.reuse import Rows, Unit, make_folder, make_shard
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.pacore.settings import call_tokens, check_compaction, require_chat_format
+from pipeline_lib.train.weights import policies
+from pipeline_lib.train.weights.compact_chat import write_compact_chat
+from pipeline_lib.verify.dispatch import open_verifier
+from pipeline_lib.verify.judged_paths import judge_paths
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from collections.abc import Sequence
+
+    from pipeline_lib.engines.chat_model import ChatFormat
+    from pipeline_lib.params.whole import Params
+    from pipeline_lib.records import Path, Row
+    from pipeline_lib.systems.stage import Run
+    from pipeline_lib.verdicts import Verdict
+
+_KIND = "pacore-messages"
+_SHARD_PROBLEMS = 500
+
+
+def check_source(run: Run) -> None:
+    """Check that the workspace has a trained policy, and that the params suit it.
+
+    Raises:
+        BadInputError: it has none, or one that cannot summarize as the params demand.
+    """
+    source = source_of(run)
+    policy = source.policy(run.params.rounds, rounds=run.params.rounds)
+    for folder in (policy, source.problems("train"), source.problems("test")):
+        if not (folder / manifests.MANIFEST_NAME).exists():
+            raise BadInputError(
+                f"{folder}: there is none; finish `reasonloop run --workspace {source.root}` first"
+            )
+    chat_format = load_chat_format(str(policy))
+    # A policy without a template becomes a compact chat model.
+    check_compaction(run.params.pacore, is_compact=chat_format is None or chat_format.is_compact)
+
+
+def make_data(run: Run) -> None:
+    """Write the policy as a chat model, and judged paths of it for each train problem."""
+    check_source(run)
+    folders, source = run.workspace.pacore, source_of(run)
+    policy = source.policy(run.params.rounds, rounds=run.params.rounds)
+    _make_base(run, policy)
+    problems = [Problem.from_row(row) for row in shards.iter_table(source.problems("train"))]
+    sample = _sample_params(
+        run.params, require_chat_format(load_chat_format(str(folders.base)), "the policy")
+    )
+    key = stage_key(
+        __name__,
+        params={
+            "sample": sample.model_dump(mode="json"),
+            "engine": [run.params.serve.engine, list(run.params.serve.options)],
+            "verify": run.params.verify.model_dump(mode="json"),
+            "seed": run.params.seed,
+        },
+        inputs={
+            "base": model_identity(str(folders.base)),
+            "problems": digest_json([problem.row() for problem in problems]),
+        },
+    )
+    if manifests.current(folders.messages, kind=_KIND, key=key) is not None:
+        return
+    parts = shards.split(problems, _SHARD_PROBLEMS)
+    with (
+        started_engine(
+            str(folders.base),
+            run.params.serve,
+            log_folder=run.root / "logs",
+            batch_size=sample.batch_size,
+        ) as engine,
+        open_verifier(run.params.verify, workers=run.params.execution.workers) as verifier,
+    ):
+
+        def draw(part: Sequence[Problem]) -> Rows:
+            paths = sample_paths(part, engine, sample, seed=run.params.seed, draw="pacore")
+            verdicts = judge_paths(paths, part, verifier)
+            return Rows(rows=list(map(_row, paths, verdicts)))
+
+        for index, part in enumerate(parts):
+            unit = Unit(
+                workspace=run.root, stage="pacore-data", key=key, index=index, total=len(parts)
+            )
+            make_shard(unit, folders.messages, kind=_KIND, rows=partial(draw, part))
+    shards.seal_table(folders.messages, len(parts), kind=_KIND, key=key)
+
+
+def _row(path: Path, verdict: Verdict) -> Row:
+    return {
+        "problem_id": path.problem_id,
+        "text": None if path.error else path.text,
+        "strict": verdict.strict,
+    }
+
+
+def source_of(run: Run) -> Workspace:
+    """The workspace of the finished run."""
+    source = run.params.pacore.source
+    return Workspace(pathlib.Path(source).resolve()) if source else run.workspace
+
+
+def _make_base(run: Run, policy: pathlib.Path) -> None:
+    """Copy the policy, with a chat template if it has none."""
+    key = stage_key(__name__, params={}, inputs={"policy": model_identity(str(policy))})
+    unit = Unit(workspace=run.root, stage="pacore-data", key=key, label="pacore-base")
+    fill = partial(_fill_base, policy)
+    make_folder(unit, run.workspace.pacore.base, kind=policies.KIND, fill=fill)
+
+
+def _fill_base(policy: pathlib.Path, fresh: pathlib.Path) -> None:
+    if load_chat_format(str(policy)) is None:
+        write_compact_chat(str(policy), fresh)
+        return
+    for file in policy.iterdir():
+        if file.is_file() and file.name != manifests.MANIFEST_NAME:
+            shutil.copy2(file, fresh)
+
+
+def _sample_params(params: Params, chat_format: ChatFormat) -> SampleParams:
+    pacore = params.pacore
+    return SampleParams(
+        num_paths=pacore.cached_paths,
+        temperature=pacore.temperature,
+        top_p=pacore.top_p,
+        max_new_tokens=call_tokens(pacore, chat_format),
+        batch_size=params.sample.batch_size,
+    )

@@ -1,0 +1,169 @@
+"""From params and a model to the setting of its questions: compaction, answers, limits of the context."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Decoding
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.params.pacore import Compaction, PacoreParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.systems.pacore.plan import make_plan
+from pipeline_lib.systems.pacore.rounds import Setting
+from pipeline_lib.systems.pacore.solution import Question
+from pipeline_lib.systems.pacore.synthesis import VERSION, synthesis_text_of
+from pipeline_lib.systems.pacore.worker_pool import WorkerPool
+from pipeline_lib.terminal_text import one_line
+from pipeline_lib.verify.answer_groups import AnswerBook
+from pipeline_lib.verify.answer_text import strip_reasoning
+from pipeline_lib.verify.dispatch import Verifier, open_verifier
+from pipeline_lib.verify.judges import answer_form
+
+_SHOWN_CHARACTERS = 60
+_TOKENS = 1024
+_COMPACT_TOKENS = 192
+
+
+@contextmanager
+def open_setting(
+    model: ChatModel, params: PacoreParams, verify: VerifyParams, *, seed: int
+) -> Iterator[Setting]:
+    """The setting of ``params`` on ``model``; an early stop may compare answers within the block.
+
+    Raises:
+        BadInputError: as `make_setting`.
+    """
+    with open_verifier(verify) as verifier:
+        yield make_setting(model, params, verifier, seed=seed)
+
+
+def make_setting(
+    model: ChatModel, params: PacoreParams, verifier: Verifier, *, seed: int, answers: int = 1
+) -> Setting:
+    """The setting of ``params`` on ``model``, with ``answers`` calls in the last round.
+
+    Raises:
+        BadInputError: the model has no chat template, or one that cannot ask for the summaries of ``params``.
+    """
+    chat_format = require_chat_format(model.chat_format, "the model")
+    decoding = _decoding(params, call_tokens(params, chat_format))
+    kind = KINDS[params.kind]
+    summary = None
+    check_compaction(params, is_compact=chat_format.is_compact)
+    if params.compaction is Compaction.MODEL:
+        summary = _decoding(params, params.summary_tokens)
+
+    def leaves_room(prompt: str, *, tokens: int) -> bool:
+        room = model.room(prompt)
+        return room is None or room >= tokens
+
+    return Setting(
+        plan=make_plan(params, answers=answers),
+        render=chat_format.render,
+        synthesis_text=synthesis_text_of(chat_format),
+        fits=partial(leaves_room, tokens=decoding.max_new_tokens),
+        decoding=decoding,
+        last_decoding=replace(
+            decoding,
+            temperature=(
+                params.temperature if params.last_temperature is None else params.last_temperature
+            ),
+        ),
+        seed=seed,
+        message_of=message_of(params),
+        summary=summary,
+        summary_fits=partial(leaves_room, tokens=params.summary_tokens),
+        early_stop=params.early_stop,
+        open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
+        models=model.models if isinstance(model, WorkerPool) else (),
+    )
+
+
+_INFERENCE = {
+    *("widths", "rsa", "compaction", "kind", "early_stop"),
+    *("temperature", "last_temperature", "top_p", "max_new_tokens", "summary_tokens"),
+}
+
+
+def identity_of(engine: ChatModel, params: Params) -> list[object]:
+    """JSON values of all that a solution depends on besides its question, for the key of a journal."""
+    chat_format = engine.chat_format
+    return [
+        VERSION,
+        engine.identity,
+        engine.engine,
+        chat_format.digest if chat_format else None,
+        params.seed,
+        params.pacore.model_dump(mode="json", include=_INFERENCE),
+    ]
+
+
+def check_lengths(questions: Iterable[Question], setting: Setting) -> None:
+    """Check that each question alone fits into the context, before the first call.
+
+    Raises:
+        BadInputError: one does not; the message names it.
+    """
+    for question in questions:
+        if not setting.fits(setting.render(question.conversation)):
+            raise BadInputError(
+                f"question {one_line(question.id, most=_SHOWN_CHARACTERS)}: too long for the model's context "
+                f"beside pacore.max_new_tokens={setting.decoding.max_new_tokens}; lower that, or leave the "
+                "question out"
+            )
+
+
+def require_chat_format(found: ChatFormat | None, name: str) -> ChatFormat:
+    """The chat template of a model, which ``name`` names in the message.
+
+    Raises:
+        BadInputError: it has none.
+    """
+    if found is None:
+        raise BadInputError(
+            f"{name} has no chat template, and questions are conversations; give an instruct model, as from "
+            "`reasonloop import-model`, or one that `reasonloop pacore base` made"
+        )
+    return found
+
+
+def check_compaction(params: PacoreParams, *, is_compact: bool) -> None:
+    """Check that a model can compact its paths as ``params`` say.
+
+    Args:
+        params: with the compaction.
+        is_compact: the model reads compact prompts, and no words.
+
+    Raises:
+        BadInputError: it cannot.
+    """
+    if params.compaction is Compaction.MODEL and is_compact:
+        raise BadInputError(
+            "pacore.compaction=model: the model reads compact prompts, and no request for a summary; give "
+            "conclusion or answer"
+        )
+
+
+def call_tokens(params: PacoreParams, chat_format: ChatFormat) -> int:
+    """Most tokens that one call draws."""
+    if params.max_new_tokens is not None:
+        return params.max_new_tokens
+    return _COMPACT_TOKENS if chat_format.is_compact else _TOKENS
+
+
+def _decoding(params: PacoreParams, max_new_tokens: int) -> Decoding:
+    return Decoding(
+        temperature=params.temperature, top_p=params.top_p, max_new_tokens=max_new_tokens
+    )
+
+
+def message_of(params: PacoreParams) -> Callable[[str], str | None]:
+    """The compaction of a text; it reads what the model wrote, never a prompt."""
+    if params.compaction is Compaction.ANSWER:
+        form = answer_form(KINDS[params.kind])
+        assert form is not None  # by the check of the params
+        return form
+    return lambda text: strip_reasoning(text).strip() or None

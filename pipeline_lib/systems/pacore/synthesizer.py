@@ -1,0 +1,288 @@
+"""Training of a synthesizer from a cache of responses: SFT on right ones, then RL on its own syntheses."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pipeline_lib.engines.chat_model import ChatFormat, Decoding
+from pipeline_lib.engines.context import declared_context
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.pretrained import load_chat_format, load_tokenizer
+from pipeline_lib.engines.started_engine import started_engine
+from pipeline_lib.engines.tokens import encode_prompt
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.train import ONLINE, Method, TrainParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.records import Row
+from pipeline_lib.store.files import check_output, digest_json, write_json_lines, write_text
+from pipeline_lib.store.journal import open_journal
+from pipeline_lib.store.keys import stage_key
+from pipeline_lib.systems.pacore.episodes import Episodes, JudgedQuestion, PromptForm, make_episodes
+from pipeline_lib.systems.pacore.message_cache import CachedQuestion
+from pipeline_lib.systems.pacore.settings import call_tokens, message_of, require_chat_format
+from pipeline_lib.systems.pacore.synthesis_filter import (
+    FilterContext,
+    FilteredQuestions,
+    filter_by_syntheses,
+)
+from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
+from pipeline_lib.train.phases import Progress
+from pipeline_lib.train.tracking.trackers import trackers_beside
+from pipeline_lib.verify.dispatch import Item, open_verifier
+
+_METHODS = ONLINE | {Method.SFT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedSynthesizer:
+    """A trained model, its episodes, and the files beside it."""
+
+    summary: TrainingSummary
+    episodes: Episodes
+    rows: pathlib.Path
+    card: pathlib.Path
+
+
+def check_method(train: TrainParams) -> None:
+    """Check that a synthesizer can be trained by the method.
+
+    Raises:
+        BadInputError: it cannot.
+    """
+    if train.method not in _METHODS:
+        raise BadInputError(
+            f"pacore.train.method={train.method.value}; expected one of "
+            f"{', '.join(sorted(method.value for method in _METHODS))}"
+        )
+
+
+def chat_format_for(base: str) -> ChatFormat:
+    """The chat template of a model that is to synthesize.
+
+    Raises:
+        BadInputError: it has none.
+    """
+    return require_chat_format(load_chat_format(base), base)
+
+
+def train_synthesizer(
+    base: str,
+    questions: Sequence[JudgedQuestion],
+    output: pathlib.Path,
+    params: Params,
+    *,
+    progress: Progress | None = None,
+) -> TrainedSynthesizer:
+    """Train ``base`` to synthesize; an interrupted training of the same key is resumed.
+
+    An online method with ``warm_start_steps`` begins with SFT on supervised episodes of the same questions. With
+    ``filter_draws`` it continues on those that the second filter keeps.
+
+    Raises:
+        BadInputError: unusable base or output, or no episode is left by the filters.
+        EngineDownError: the server of the second filter does not answer.
+    """
+    train, settings = params.pacore.train, params.pacore.episodes
+    check_method(train)
+    files = _Files(output)
+    for file in (files.rows, files.card):
+        check_output(file)
+    form = _prompt_form(base, params)
+    is_online = train.method in ONLINE
+    episodes = make_episodes(questions, settings, form, seed=params.seed, supervised=not is_online)
+    counts = dict(episodes.counts)
+    _check_left(counts, "raise pacore.episodes.max_mean_right, or cache more responses")
+    cold_start: Sequence[Row] = ()
+    if is_online and train.warm_start_steps:
+        cold_start = make_episodes(
+            questions, settings, form, seed=params.seed, supervised=True
+        ).rows
+    setup = _Setup(base=base, form=form, questions=questions, params=params, progress=progress)
+    if is_online and settings.filter_draws:
+        if cold_start:
+            first = setup.request(files.first_stage, cold_start, supervised_training(train))
+            setup, cold_start = replace(setup, base=str(first.output)), ()
+            train_policy(first)
+        filtered = _filter(setup, files)
+        rows = [row for row in episodes.rows if row["problem_id"] in filtered.kept]
+        counts |= {**filtered.counts, "episodes": len(rows)}
+        episodes = replace(episodes, rows=rows)
+        _check_left(counts, "change the first stage, or set pacore.episodes.filter_draws=0")
+    write_json_lines(files.rows, episodes.rows)
+    write_text(files.card, _card(setup.base, params, counts))
+    request = setup.request(output, episodes.rows, train, cold_start=cold_start)
+    return TrainedSynthesizer(
+        summary=train_policy(request),
+        episodes=replace(episodes, counts=counts),
+        rows=files.rows,
+        card=files.card,
+    )
+
+
+def supervised_training(train: TrainParams) -> TrainParams:
+    """SFT with the schedule of a synthesizer's SFT, which is the cold start of an online method.
+
+    Without a cold start: as many steps as the online method, at its rate and batch size.
+    """
+    changes: dict[str, object] = {"method": Method.SFT}
+    if train.method is not Method.SFT and train.warm_start_steps:
+        changes |= {
+            "steps": train.warm_start_steps,
+            "lr": train.warm_start_lr,
+            "batch_size": train.warm_start_batch_size,
+        }
+    return train.model_copy(update=changes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Files beside the folder of the model."""
+
+    output: pathlib.Path
+
+    @property
+    def rows(self) -> pathlib.Path:
+        return self._named("episodes.jsonl")
+
+    @property
+    def card(self) -> pathlib.Path:
+        return self._named("card.md")
+
+    @property
+    def first_stage(self) -> pathlib.Path:
+        return self._named("first-stage")
+
+    @property
+    def verdicts(self) -> pathlib.Path:
+        return self._named("filter.jsonl")
+
+    @property
+    def logs(self) -> pathlib.Path:
+        return self._named("logs")
+
+    def _named(self, name: str) -> pathlib.Path:
+        return self.output.with_name(f"{self.output.name}.{name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setup:
+    """Base, questions and params of a training."""
+
+    base: str
+    form: PromptForm
+    questions: Sequence[JudgedQuestion]
+    params: Params
+    progress: Progress | None
+
+    def request(
+        self,
+        output: pathlib.Path,
+        rows: Sequence[Row],
+        train: TrainParams,
+        *,
+        cold_start: Sequence[Row] = (),
+    ) -> TrainingRequest:
+        params = self.params
+        return TrainingRequest(
+            base=self.base,
+            output=output,
+            rows=rows,
+            warm_start_rows=cold_start,
+            problems=[question.cached.problem for question in self.questions],
+            params=train,
+            verify=params.verify,
+            max_new_tokens=call_tokens(params.pacore, self.form.chat_format),
+            serve=params.serve,
+            seed=params.seed,
+            key=_key(self.base, [*cold_start, *rows], train, params),
+            progress=self.progress,
+            trackers=trackers_beside(output, params.execution.report_to),
+        )
+
+
+def _filter(setup: _Setup, files: _Files) -> FilteredQuestions:
+    """The questions that the second filter keeps of those that the first one keeps."""
+    params = setup.params
+    settings = params.pacore.episodes
+    rows = make_episodes(
+        setup.questions,
+        settings.model_copy(update={"draws": settings.filter_draws}),
+        setup.form,
+        seed=params.seed,
+        supervised=False,
+    ).rows
+    decoding = Decoding(max_new_tokens=call_tokens(params.pacore, setup.form.chat_format))
+    with (
+        started_engine(
+            setup.base, params.serve, log_folder=files.logs, batch_size=params.pacore.batch_size
+        ) as engine,
+        open_verifier(params.verify) as verifier,
+    ):
+        judged = [params.verify.model_dump(mode="json"), params.seed, decoding.max_new_tokens]
+        key = digest_json([engine.identity, engine.engine, digest_json(rows), judged])
+        context = FilterContext(
+            decoding=decoding,
+            seed=params.seed,
+            together=params.pacore.problems_together,
+            verifier=verifier,
+            journal=open_journal(files.verdicts, key=key, replaces_other=True),
+            progress=setup.progress,
+        )
+        return filter_by_syntheses(engine, setup.questions, rows, context)
+
+
+def _check_left(counts: Mapping[str, int], remedy: str) -> None:
+    if not counts["episodes"]:
+        found = ", ".join(f"{name}={count}" for name, count in counts.items())
+        raise BadInputError(f"no episodes ({found}); {remedy}")
+
+
+def judge_cache(
+    questions: Sequence[CachedQuestion], params: Params, *, workers: int
+) -> list[JudgedQuestion]:
+    """The questions with a verdict of each response."""
+    items = [
+        Item(gold=question.problem.gold, text=text)
+        for question in questions
+        for text in question.responses
+    ]
+    with open_verifier(params.verify, workers=workers) as verifier:
+        verdicts = iter(verifier.judge(items))
+    return [
+        JudgedQuestion(cached=question, right=[next(verdicts).strict for _ in question.responses])
+        for question in questions
+    ]
+
+
+def _prompt_form(base: str, params: Params) -> PromptForm:
+    chat_format, tokenizer = chat_format_for(base), load_tokenizer(base)
+    context, most = declared_context(pathlib.Path(base)), call_tokens(params.pacore, chat_format)
+
+    def fits(prompt: str) -> bool:
+        tokens = len(encode_prompt(tokenizer, prompt))
+        return context is None or tokens + most <= context
+
+    return PromptForm(chat_format=chat_format, fits=fits, message_of=message_of(params.pacore))
+
+
+def _key(base: str, rows: Sequence[Row], train: TrainParams, params: Params) -> str:
+    return stage_key(
+        __name__,
+        params={
+            "train": train.model_dump(mode="json"),
+            "verify": params.verify.model_dump(mode="json"),
+            "max_new_tokens": params.pacore.max_new_tokens,
+            "seed": params.seed,
+        },
+        inputs={"base": model_identity(base), "episodes": digest_json(rows)},
+    )
+
+
+def _card(base: str, params: Params, counts: Mapping[str, int]) -> str:
+    low, high = params.pacore.episodes.references
+    lines = "".join(f"| {name.replace('_', ' ')} | {count} |\n" for name, count in counts.items())
+    return (
+        f"# Episodes of a synthesizer\n\nBase `{base}`, method "
+        f"{params.pacore.train.method.value}, seed {params.seed}; {low} to {high} references, compaction "
+        f"{params.pacore.compaction.value}.\n\n| | |\n| --- | --- |\n{lines}"
+    )

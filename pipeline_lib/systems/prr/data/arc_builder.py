@@ -1,0 +1,298 @@
+"""Builds ARC data folders: augmented puzzles, split into training pairs and test inputs.
+
+The training split holds the demonstrations of all puzzles, including those of the test set, because
+a model identifies a puzzle only by its learned vector: the setting is transductive, and each report
+states it. The test pairs of the test set form the test split; those of other subsets are training
+data. Training pairs are translated at random, except one per puzzle. A training pair that also
+occurs among the test pairs is dropped.
+
+Legend: E examples of a puzzle, L tokens, H rows and W columns of a grid.
+
+Source: SamsungSAILMontreal/TinyRecursiveModels, ``dataset/build_arc_dataset.py``.
+"""
+
+import hashlib
+import pathlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.grids import MAX_SIDE
+from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair
+from pipeline_lib.seeding import child_generator
+from pipeline_lib.store.files import digest_json
+from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.systems.prr.data.arc_source import Subset
+from pipeline_lib.systems.prr.data.augmentation import Augmentation, draw_augmentation
+from pipeline_lib.systems.prr.data.built_folder import Counts, OnProgress, build_folder
+from pipeline_lib.systems.prr.data.set_writer import (
+    IdentifierWriter,
+    SetWriter,
+    open_identifiers,
+    open_split,
+    write_test_puzzles,
+)
+from pipeline_lib.systems.prr.data.vocabulary import (
+    PAD,
+    VOCAB_SIZE,
+    Colours,
+    Tokens,
+    encode,
+    grid_to_array,
+)
+
+_TRIES_PER_VERSION = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArcOptions:
+    """Options of the build; they determine its content."""
+
+    test_set: str
+    """Name of the subset whose test pairs form the test split."""
+    num_aug: int = 1000
+    """Augmented versions per puzzle; puzzles with few colours may have fewer."""
+    seed: int = 42
+    max_side: int = MAX_SIDE
+    """Side of the canvas; puzzles with a larger grid are skipped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Example:
+    """A pair of grids; the output is None if it is secret."""
+
+    input_HW: Colours
+    output_HW: Colours | None
+
+    def augment(self, version: Augmentation) -> "_Example":
+        output_HW = None if self.output_HW is None else version.apply(self.output_HW)
+        return _Example(input_HW=version.apply(self.input_HW), output_HW=output_HW)
+
+    @property
+    def content(self) -> bytes:
+        """Shape and cells of both grids: equal for equal pairs only."""
+        grids = (self.input_HW, self.output_HW)
+        return b"".join(
+            bytes(grid.shape) + grid.tobytes() if grid is not None else bytes(2) for grid in grids
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Puzzle:
+    """A puzzle, or one version of it, with its pairs by split."""
+
+    id: str
+    train_pairs: tuple[_Example, ...]
+    test_pairs: tuple[_Example, ...]
+
+    def augment(self, version: Augmentation) -> "_Puzzle":
+        return _Puzzle(
+            id=version.name(self.id),
+            train_pairs=tuple(example.augment(version) for example in self.train_pairs),
+            test_pairs=tuple(example.augment(version) for example in self.test_pairs),
+        )
+
+    @property
+    def digest(self) -> bytes:
+        """Equal for versions with the same pairs, in any order."""
+        contents = sorted(example.content for example in (*self.train_pairs, *self.test_pairs))
+        return hashlib.sha256(b"|".join(contents)).digest()
+
+
+def build_arc(
+    subsets: Sequence[Subset],
+    options: ArcOptions,
+    output: pathlib.Path,
+    *,
+    on_progress: OnProgress = lambda _done, _total: None,
+) -> Manifest:
+    """Build the data folder ``output``; its manifest holds the counts.
+
+    Versions are written one by one: memory holds the original puzzles and three integers per
+    version.
+
+    Raises:
+        BadInputError: a puzzle is in two subsets (such as ARC-2's training set and ARC-1's
+            evaluation set), there is no test set, a training pair lacks its output, or ``output``
+            holds other files.
+    """
+    _check_disjoint(subsets, options.test_set)
+
+    def write(folder: pathlib.Path) -> Counts:
+        return _write(subsets, options, folder, on_progress)
+
+    return build_folder(
+        output,
+        write,
+        module=__name__,
+        options=asdict(options) | {"subsets": [subset.name for subset in subsets]},
+        inputs={
+            subset.name: digest_json([puzzle.model_dump() for puzzle in subset.puzzles])
+            for subset in subsets
+        },
+    )
+
+
+def _check_disjoint(subsets: Sequence[Subset], test_set: str) -> None:
+    names = [subset.name for subset in subsets]
+    if test_set not in names:
+        raise BadInputError(
+            f"the test set {test_set!r} is not among the subsets {', '.join(names)}; "
+            "add it to --subsets or choose another --test-set-name"
+        )
+    homes: dict[str, str] = {}
+    for subset in sorted(subsets, key=lambda subset: subset.name != test_set):
+        ids = [puzzle.id for puzzle in subset.puzzles]
+        repeated = [puzzle_id for puzzle_id in ids if puzzle_id in homes]
+        if repeated:
+            home = homes[repeated[0]]
+            leak = " (training on them would leak the test set)" if home == test_set else ""
+            raise BadInputError(
+                f"{len(repeated)} puzzles of subset {subset.name!r} are also in {home!r}, "
+                f"such as {repeated[0]}{leak}; leave one of the subsets out"
+            )
+        homes.update(dict.fromkeys(ids, subset.name))
+
+
+def _write(
+    subsets: Sequence[Subset], options: ArcOptions, folder: pathlib.Path, on_progress: OnProgress
+) -> Counts:
+    kept = [
+        Subset(name=one.name, puzzles=tuple(p for p in one.puzzles if _fits(p, options.max_side)))
+        for one in subsets
+    ]
+    (tests,) = (subset.puzzles for subset in kept if subset.name == options.test_set)
+    puzzles = list(_puzzles(kept, options.test_set))
+    repeats = sum(len(one.train) + len(one.test) for subset in kept for one in subset.puzzles)
+    repeats -= sum(len(puzzle.train_pairs) + len(puzzle.test_pairs) for puzzle in puzzles)
+    sizes = {"vocab_size": VOCAB_SIZE, "seq_len": options.max_side**2}
+    with (
+        open_identifiers(folder) as identifiers,
+        open_split(folder, "train", **sizes) as train,
+        open_split(folder, "test", **sizes) as test,
+    ):
+        for done, puzzle in enumerate(puzzles):
+            on_progress(done, len(puzzles))
+            _write_group(puzzle, options, identifiers, train=train, test=test)
+        for writer in (train, test):
+            writer.finish(num_puzzle_identifiers=identifiers.num_identifiers)
+    write_test_puzzles(
+        folder, {one.id: one.model_dump(exclude={"id"}, exclude_none=True) for one in tests}
+    )
+    counts = {name: count for subset in subsets for name, count in subset.counts.items()}
+    return counts | {
+        "puzzles_left_out_as_too_large": sum(len(subset.puzzles) for subset in subsets)
+        - sum(len(subset.puzzles) for subset in kept),
+        "repeats_of_test_pairs_left_out": repeats,
+        "test_inputs_asked": sum(len(puzzle.test_pairs) for puzzle in puzzles),
+        "train_examples": train.num_examples,
+        "test_examples": test.num_examples,
+        "identifiers": identifiers.num_identifiers - 1,
+    }
+
+
+def _fits(puzzle: Challenge, max_side: int) -> bool:
+    pairs: tuple[Pair | OpenPair, ...] = (*puzzle.train, *puzzle.test)
+    grids = [grid for pair in pairs for grid in (pair.input, pair.output) if grid is not None]
+    return all(len(grid) <= max_side and len(grid[0]) <= max_side for grid in grids)
+
+
+def _puzzles(subsets: Sequence[Subset], test_set: str) -> Iterator[_Puzzle]:
+    test_contents = {
+        example.content: puzzle.id
+        for subset in subsets
+        if subset.name == test_set
+        for puzzle in subset.puzzles
+        for example in map(_to_example, puzzle.test)
+    }
+    for subset in subsets:
+        for puzzle in subset.puzzles:
+            is_test = subset.name == test_set
+            train_pairs = [_to_example(pair) for pair in puzzle.train]
+            if not is_test:
+                train_pairs += [_require_output(puzzle, pair, subset.name) for pair in puzzle.test]
+            yield _Puzzle(
+                id=puzzle.id,
+                train_pairs=tuple(one for one in train_pairs if one.content not in test_contents),
+                test_pairs=tuple(map(_to_example, puzzle.test)) if is_test else (),
+            )
+
+
+def _to_example(pair: Pair | OpenPair) -> _Example:
+    output_HW = None if pair.output is None else grid_to_array(pair.output)
+    return _Example(input_HW=grid_to_array(pair.input), output_HW=output_HW)
+
+
+def _require_output(puzzle: Challenge, pair: OpenPair, subset: str) -> _Example:
+    if pair.output is None:
+        raise BadInputError(
+            f"puzzle {puzzle.id} of subset {subset!r} has a test input without output, which cannot "
+            "be trained on; put the solutions file beside the challenges, or make it the test set"
+        )
+    return _to_example(pair)
+
+
+def _write_group(
+    puzzle: _Puzzle,
+    options: ArcOptions,
+    identifiers: IdentifierWriter,
+    *,
+    train: SetWriter,
+    test: SetWriter,
+) -> None:
+    rng = child_generator(options.seed, "latent", "arc", puzzle.id)
+    for version in _draw_versions(puzzle, options.num_aug, rng):
+        number = identifiers.add(version.id)
+        side = options.max_side
+        if version.train_pairs:
+            _add(train, _translate(version.train_pairs, side, rng), identifier=number)
+        if version.test_pairs:
+            _add(test, [_encode(one, side) for one in version.test_pairs], identifier=number)
+    train.end_group()
+    test.end_group()
+
+
+def _draw_versions(puzzle: _Puzzle, num_aug: int, rng: np.random.Generator) -> Iterator[_Puzzle]:
+    """The puzzle itself, then up to ``num_aug`` distinct augmented versions."""
+    yield puzzle
+    seen = {puzzle.digest}
+    for _ in range(_TRIES_PER_VERSION * num_aug):
+        if len(seen) > num_aug:
+            return
+        version = puzzle.augment(draw_augmentation(rng))
+        if version.digest not in seen:
+            seen.add(version.digest)
+            yield version
+
+
+_EncodedPair = tuple[Tokens, Tokens]
+
+
+def _translate(
+    examples: Sequence[_Example], side: int, rng: np.random.Generator
+) -> list[_EncodedPair]:
+    """Place each pair at a random offset, the same for input and output; one stays at (0, 0)."""
+    fixed = int(rng.integers(len(examples)))
+    encoded = []
+    for number, example in enumerate(examples):
+        grids = [grid for grid in (example.input_HW, example.output_HW) if grid is not None]
+        room = [side - max(grid.shape[axis] for grid in grids) for axis in (0, 1)]
+        top, left = (0, 0) if number == fixed else (int(rng.integers(free + 1)) for free in room)
+        encoded.append(_encode(example, side, top=top, left=left))
+    return encoded
+
+
+def _encode(example: _Example, side: int, *, top: int = 0, left: int = 0) -> _EncodedPair:
+    """Tokens of input and output; a secret output is all padding, which no loss counts."""
+    if example.output_HW is None:
+        label_L = np.full(side * side, PAD, dtype=np.uint8)
+    else:
+        label_L = encode(example.output_HW, side=side, top=top, left=left)
+    return encode(example.input_HW, side=side, top=top, left=left), label_L
+
+
+def _add(writer: SetWriter, pairs: Sequence[_EncodedPair], *, identifier: int) -> None:
+    inputs_EL, labels_EL = map(np.stack, zip(*pairs, strict=True))
+    writer.add_puzzle(inputs_EL, labels_EL, identifier=identifier)

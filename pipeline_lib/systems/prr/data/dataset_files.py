@@ -1,0 +1,249 @@
+"""Reads and validates data folders in the format of TRM and HRM; `set_writer` writes them.
+
+``FOLDER/identifiers.json`` and, for ARC, ``test_puzzles.json`` belong to both splits;
+``FOLDER/{train,test}`` each contain ``dataset.json`` and ``all__{inputs,labels,puzzle_identifiers,
+puzzle_indices,group_indices}.npy``. An example is one input with its label. A puzzle is one
+version: consecutive examples with one identifier. A group is a puzzle with all of its versions.
+Legend: N examples, L tokens, P puzzles (P1 = P + 1), G groups (G1 = G + 1).
+Source: SamsungSAILMontreal/TinyRecursiveModels and sapientinc/HRM, ``puzzle_dataset.py``.
+"""
+
+import pathlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
+from pipeline_lib.problems.raw_row import RawRow
+from pipeline_lib.store.files import digest_json, read_checked, read_json
+
+BLANK = "<blank>"
+"""Name of identifier 0, shared by examples without a puzzle of their own."""
+SET_NAME = "all"
+METADATA_NAME = "dataset.json"
+IDENTIFIERS_NAME = "identifiers.json"
+TEST_PUZZLES_NAME = "test_puzzles.json"
+TOKEN_FIELDS = ("inputs", "labels")
+INDEX_FIELDS = ("puzzle_identifiers", "puzzle_indices", "group_indices")
+
+_CHUNK_ROWS = 1 << 14
+_MAPPED_BYTES = 1 << 20
+_AGAIN = "build the data again"
+
+
+class SetMetadata(BaseModel):
+    """Content of ``dataset.json``, one per split. Unknown fields are ignored."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pad_id: Literal[0] = 0
+    ignore_label_id: Literal[0] = 0
+    blank_identifier_id: Literal[0] = 0
+    vocab_size: PositiveInt
+    seq_len: PositiveInt
+    num_puzzle_identifiers: PositiveInt
+    total_groups: NonNegativeInt
+    mean_puzzle_examples: NonNegativeFloat
+    total_puzzles: NonNegativeInt | None = None
+    """Absent in HRM's files."""
+    sets: tuple[str, ...] = (SET_NAME,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PuzzleSet:
+    """One split. The tokens may be memory-mapped: treat them as read-only."""
+
+    metadata: SetMetadata
+    inputs_NL: npt.NDArray[np.uint8]
+    labels_NL: npt.NDArray[np.uint8]
+    """0 at positions without a label."""
+    puzzle_identifiers_P: npt.NDArray[np.int32]
+    puzzle_indices_P1: npt.NDArray[np.int32]
+    """First example of each puzzle, then N."""
+    group_indices_G1: npt.NDArray[np.int32]
+    """First puzzle of each group, then P."""
+    identifiers: str | None = None
+    """Digest of the identifiers' names; None without identifiers.json."""
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        inputs_NL: npt.NDArray[np.uint8],
+        labels_NL: npt.NDArray[np.uint8],
+        puzzle_identifiers: Sequence[int],
+        puzzle_indices: Sequence[int],
+        group_indices: Sequence[int],
+        vocab_size: int,
+    ) -> "PuzzleSet":
+        """A split in memory; the metadata are derived from the arrays."""
+        num_puzzles = len(puzzle_identifiers)
+        metadata = SetMetadata(
+            vocab_size=vocab_size,
+            seq_len=inputs_NL.shape[1],
+            num_puzzle_identifiers=max(puzzle_identifiers, default=0) + 1,
+            total_groups=len(group_indices) - 1,
+            mean_puzzle_examples=len(inputs_NL) / max(num_puzzles, 1),
+            total_puzzles=num_puzzles,
+        )
+        return cls(
+            metadata=metadata,
+            inputs_NL=inputs_NL,
+            labels_NL=labels_NL,
+            puzzle_identifiers_P=np.array(puzzle_identifiers, dtype=np.int32),
+            puzzle_indices_P1=np.array(puzzle_indices, dtype=np.int32),
+            group_indices_G1=np.array(group_indices, dtype=np.int32),
+        )
+
+    @property
+    def example_identifiers(self) -> npt.NDArray[np.int32]:
+        """The puzzle identifier of each example [N]."""
+        return np.repeat(self.puzzle_identifiers_P, np.diff(self.puzzle_indices_P1))
+
+
+def read_set(folder: pathlib.Path, split: str) -> PuzzleSet:
+    """Read and validate one split. Token arrays above 1 MiB are memory-mapped.
+
+    Raises:
+        BadInputError: a file is missing, or inconsistent with the others; the message names it.
+    """
+    place = folder / split
+    if not place.is_dir():
+        there = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{METADATA_NAME}")))
+        raise BadInputError(
+            f"{place}: no such folder; {folder} holds {there or 'no split'}, "
+            "build one with `reasonloop prr build-arc`, build-sudoku or build-maze"
+        )
+    metadata = _read_metadata(place)
+    arrays = {name: _load(place, metadata, name) for name in (*TOKEN_FIELDS, *INDEX_FIELDS)}
+    data = PuzzleSet(
+        metadata=metadata,
+        inputs_NL=arrays["inputs"],
+        labels_NL=arrays["labels"],
+        puzzle_identifiers_P=arrays["puzzle_identifiers"].astype(np.int32),
+        puzzle_indices_P1=arrays["puzzle_indices"].astype(np.int32),
+        group_indices_G1=arrays["group_indices"].astype(np.int32),
+        identifiers=_identifiers_digest(folder),
+    )
+    _check(place, data)
+    return data
+
+
+def _read_metadata(place: pathlib.Path) -> SetMetadata:
+    path = place / METADATA_NAME
+    metadata = read_checked(path, SetMetadata, remedy=_AGAIN)
+    if len(metadata.sets) != 1:
+        raise BadInputError(
+            f"{path}: sets: {', '.join(metadata.sets) or 'none'}; only one is supported"
+        )
+    return metadata
+
+
+def _load(place: pathlib.Path, metadata: SetMetadata, name: str) -> npt.NDArray[Any]:
+    path = _path(place, metadata, name)
+    if not path.is_file():
+        raise BadInputError(f"{path}: no such file; {_AGAIN}")
+    # An empty array cannot be mapped, and mapping a small one has no benefit.
+    mode: Literal["r"] | None = "r" if path.stat().st_size > _MAPPED_BYTES else None
+    try:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        reason = " ".join(str(error).split())
+        raise BadInputError(f"{path}: not a numpy array ({reason}); {_AGAIN}") from error
+    axes = 2 if name in TOKEN_FIELDS else 1
+    if array.ndim != axes or not np.issubdtype(array.dtype, np.integer):
+        raise BadInputError(
+            f"{path}: {array.dtype} with {array.ndim} axes, expected integers with {axes}; {_AGAIN}"
+        )
+    return array
+
+
+def _path(place: pathlib.Path, metadata: SetMetadata, name: str) -> pathlib.Path:
+    return place / f"{metadata.sets[0]}__{name}.npy"
+
+
+def _check(place: pathlib.Path, data: PuzzleSet) -> None:
+    for name, complaint in _complaints(data):
+        raise BadInputError(f"{_path(place, data.metadata, name)}: {complaint}; {_AGAIN}")
+
+
+def _complaints(data: PuzzleSet) -> Iterator[tuple[str, str]]:
+    """Array name and message per violation, cheap checks first."""
+    metadata = data.metadata
+    num_examples, num_puzzles = len(data.inputs_NL), len(data.puzzle_identifiers_P)
+    shape = (num_examples, metadata.seq_len)
+    tokens = zip(TOKEN_FIELDS, (data.inputs_NL, data.labels_NL), strict=True)
+    for name, tokens_NL in tokens:
+        if tokens_NL.shape != shape:
+            yield name, f"shape {tokens_NL.shape}, expected {shape}: examples, seq_len"
+    yield from _index_complaints(data)
+    if metadata.total_puzzles not in {None, num_puzzles}:
+        yield "puzzle_identifiers", f"{num_puzzles} puzzles, not {metadata.total_puzzles}"
+    for name, values, limit in (
+        ("puzzle_identifiers", data.puzzle_identifiers_P, metadata.num_puzzle_identifiers),
+        ("inputs", data.inputs_NL, metadata.vocab_size),
+        ("labels", data.labels_NL, metadata.vocab_size),
+    ):
+        if not _all_below(values, limit):
+            yield name, f"holds values outside 0 to {limit - 1}"
+
+
+def _index_complaints(data: PuzzleSet) -> Iterator[tuple[str, str]]:
+    num_puzzles = len(data.puzzle_identifiers_P)
+    for name, starts, num_parts, end in (
+        ("puzzle_indices", data.puzzle_indices_P1, num_puzzles, len(data.inputs_NL)),
+        ("group_indices", data.group_indices_G1, data.metadata.total_groups, num_puzzles),
+    ):
+        if len(starts) != num_parts + 1:
+            yield name, f"{len(starts)} entries, expected {num_parts + 1}"
+        elif starts[0] != 0 or starts[-1] != end or (np.diff(starts) < 1).any():
+            yield name, f"does not rise from 0 to {end}"
+
+
+def _all_below(values: npt.NDArray[Any], limit: int) -> bool:
+    # In chunks: mapped files may be larger than memory.
+    chunks = (values[i : i + _CHUNK_ROWS] for i in range(0, len(values), _CHUNK_ROWS))
+    return all(chunk.min() >= 0 and chunk.max() < limit for chunk in chunks)
+
+
+def _identifiers_digest(folder: pathlib.Path) -> str | None:
+    # Digest of the parsed names: other programs may format the same list differently.
+    named = (folder / IDENTIFIERS_NAME).is_file()
+    return digest_json(read_identifiers(folder)) if named else None
+
+
+def read_identifiers(folder: pathlib.Path) -> list[str]:
+    """Name of each puzzle identifier.
+
+    Raises:
+        BadInputError: the file is missing or not a list of names.
+    """
+    path = folder / IDENTIFIERS_NAME
+    names = read_json(path)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise BadInputError(f"{path}: expected a list of names; {_AGAIN}")
+    return names
+
+
+def read_test_puzzles(folder: pathlib.Path) -> dict[str, Challenge]:
+    """The original test puzzles of an ARC folder by name.
+
+    Raises:
+        BadInputError: the file is missing or a puzzle is invalid.
+    """
+    path = folder / TEST_PUZZLES_NAME
+    puzzles = read_json(path)
+    if not isinstance(puzzles, dict) or not all(isinstance(one, dict) for one in puzzles.values()):
+        raise BadInputError(f"{path}: expected an object of puzzles; {_AGAIN}")
+    return {
+        name: read_puzzle(
+            RawRow(fields={**fields, "id": name}, where=f"{path} puzzle {name}", index=index),
+            Challenge,
+        )
+        for index, (name, fields) in enumerate(puzzles.items())
+    }

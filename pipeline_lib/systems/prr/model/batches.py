@@ -1,0 +1,115 @@
+"""Batches of a puzzle set: random for training, in file order for evaluation.
+
+A training batch is a pure function of seed and step, so a resumed run needs no loader state. An
+epoch visits each group as often as its puzzles have examples; each visit draws one version of the
+puzzle and one of its examples. (TRM puts all examples of a drawn version into the same batch.)
+Legend: N examples, P puzzles, G groups, B rows of a batch, L tokens.
+"""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.seeding import child_generator
+from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
+from pipeline_lib.systems.prr.model.protocol import Batch
+
+Ints = npt.NDArray[np.int64]
+
+
+class TrainingBatches:
+    """The share of process ``rank`` of ``world`` in batches of ``batch_size`` rows.
+
+    Raises:
+        BadInputError: no example, or ``batch_size`` is not divisible by ``world``.
+    """
+
+    def __init__(
+        self, data: PuzzleSet, *, batch_size: int, seed: int, rank: int = 0, world: int = 1
+    ) -> None:
+        if batch_size % world:
+            raise BadInputError(
+                f"batch_size={batch_size} is not a multiple of the {world} devices; "
+                "change latent.train.batch_size"
+            )
+        if not len(data.inputs_NL):
+            raise BadInputError("the training set has no example; build it again")
+        self._data = data
+        self._batch_size = batch_size
+        self._seed = seed
+        self._mine = slice(rank, None, world)
+        self._visits = _visits(data)
+        self._order = functools.lru_cache(maxsize=2)(self._shuffled)
+
+    def at(self, step: int) -> Batch:
+        """This process's rows of the batch of step 0, 1, ..."""
+        turns_B, places_B = np.divmod(
+            step * self._batch_size + np.arange(self._batch_size), len(self._visits)
+        )
+        groups_B = np.array(
+            [self._order(int(turn))[place] for turn, place in zip(turns_B, places_B, strict=True)]
+        )
+        draws_2B = child_generator(self._seed, "latent", "draw", step).random((2, self._batch_size))
+        puzzles_B = _pick(self._data.group_indices_G1, groups_B, draws_2B[0])
+        examples_B = _pick(self._data.puzzle_indices_P1, puzzles_B, draws_2B[1])
+        ids_B = self._data.puzzle_identifiers_P[puzzles_B]
+        return _batch(self._data, examples_B[self._mine], ids_B[self._mine])
+
+    def _shuffled(self, turn: int) -> Ints:
+        return child_generator(self._seed, "latent", "order", turn).permutation(self._visits)
+
+
+def _visits(data: PuzzleSet) -> Ints:
+    """Group indices, each repeated by the mean number of examples per version, at least once."""
+    starts_G1 = data.group_indices_G1.astype(np.int64)
+    examples_G = np.diff(data.puzzle_indices_P1.astype(np.int64)[starts_G1])
+    visits_G = np.maximum(1, np.rint(examples_G / np.diff(starts_G1)).astype(np.int64))
+    return np.repeat(np.arange(len(visits_G)), visits_G)
+
+
+def _pick(starts: npt.NDArray[np.int32], of_B: Ints, draws_B: npt.NDArray[np.float64]) -> Ints:
+    """One index from each of the ranges ``of_B``, chosen by uniform draws in [0, 1)."""
+    low_B = starts[of_B].astype(np.int64)
+    high_B = starts[of_B + 1].astype(np.int64)
+    picked: Ints = low_B + np.floor(draws_B * (high_B - low_B)).astype(np.int64)
+    return picked
+
+
+def _batch(data: PuzzleSet, examples_B: Ints, ids_B: npt.NDArray[np.int32]) -> Batch:
+    return Batch(
+        inputs_BL=torch.from_numpy(data.inputs_NL[examples_B].astype(np.int64)),
+        labels_BL=torch.from_numpy(data.labels_NL[examples_B].astype(np.int64)),
+        puzzle_ids_B=torch.from_numpy(ids_B.astype(np.int64)),
+        real_B=torch.ones(len(examples_B), dtype=torch.bool),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationBatch:
+    """Examples ``start`` to ``stop`` of the set, followed by padding rows."""
+
+    start: int
+    stop: int
+    batch: Batch
+
+
+def evaluation_batches(data: PuzzleSet, *, batch_size: int) -> Iterator[EvaluationBatch]:
+    """All examples once, in file order; the last batch is padded."""
+    ids_N = data.example_identifiers
+    for start in range(0, len(data.inputs_NL), batch_size):
+        stop = min(start + batch_size, len(data.inputs_NL))
+        rows_B = np.minimum(np.arange(start, start + batch_size), stop - 1)
+        batch = _batch(data, rows_B, ids_N[rows_B])
+        real_B = torch.arange(batch_size) < stop - start
+        filled = Batch(
+            inputs_BL=batch.inputs_BL,
+            labels_BL=batch.labels_BL,
+            puzzle_ids_B=batch.puzzle_ids_B,
+            real_B=real_B,
+        )
+        yield EvaluationBatch(start=start, stop=stop, batch=filled)

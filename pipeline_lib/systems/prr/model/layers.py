@@ -1,0 +1,156 @@
+"""Layers of the recursive core: RMS norm, SwiGLU, attention and post-norm blocks.
+
+Blocks have neither biases nor gains, so a latent keeps unit mean square over any number of passes.
+
+Source: Jolicoeur-Martineau 2025 (arXiv:2510.04871); Shazeer 2020 (arXiv:2002.05202) for SwiGLU;
+Su et al. 2021 (arXiv:2104.09864) for rotary positions.
+
+Axes: N sequences (rows x branches), S positions with the prefix, D channels, H heads, C channels
+per head, X queries, keys and values.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from typing_extensions import override
+
+from pipeline_lib.params.prr import LatentModelParams
+
+_NORM_EPS = 1e-5
+_ROTARY_BASE = 10000.0
+_CUT = 2.0
+"""Truncation bound in standard deviations."""
+_CUT_STD = 0.8796256610342398
+"""Standard deviation of a unit normal truncated at that bound."""
+
+
+def truncated_normal_(weight: Tensor, *, std: float) -> Tensor:
+    """Fill in place from a normal truncated at two deviations, rescaled to deviation ``std``."""
+    scale = std / _CUT_STD
+    return nn.init.trunc_normal_(weight, std=scale, a=-_CUT * scale, b=_CUT * scale)
+
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer without bias, initialised to preserve the mean square of its input."""
+    layer = nn.Linear(inputs, outputs, bias=False)
+    truncated_normal_(layer.weight.data, std=1 / math.sqrt(inputs))
+    return layer
+
+
+def rms_norm(values: Tensor) -> Tensor:
+    """RMS norm over the last axis without gain, computed in float32; keeps the dtype."""
+    normed = functional.rms_norm(values.float(), values.shape[-1:], eps=_NORM_EPS)
+    return normed.to(values.dtype)
+
+
+def hidden_width(width: int, *, expansion: float, multiple: int) -> int:
+    """Hidden width of SwiGLU: 2/3 x ``expansion`` x ``width``, rounded up to ``multiple``."""
+    return math.ceil(round(expansion * width * 2 / 3) / multiple) * multiple
+
+
+class SwiGLU(nn.Module):
+    """Gated feed-forward layer over the last axis."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.gate_up = linear(width, 2 * hidden)
+        self.down = linear(hidden, width)
+
+    @override
+    def forward(self, values: Tensor) -> Tensor:
+        """[..., width] to [..., width]."""
+        gate, up = self.gate_up(values).chunk(2, dim=-1)
+        mapped: Tensor = self.down(functional.silu(gate) * up)
+        return mapped
+
+
+class Attention(nn.Module):
+    """Bidirectional multi-head attention with rotary position embeddings."""
+
+    def __init__(self, width: int, *, heads: int, positions: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = linear(width, 3 * width)
+        self.out = linear(width, width)
+        angles_SC = _rotary_angles(positions, width // heads)
+        self.register_buffer("cos_SC", angles_SC.cos(), persistent=False)
+        # The sign of the rotation is folded into the sine.
+        sign_C = torch.ones(width // heads)
+        sign_C[: width // heads // 2] = -1
+        self.register_buffer("sin_SC", angles_SC.sin() * sign_C, persistent=False)
+
+    @override
+    def forward(self, latents_NSD: Tensor) -> Tensor:
+        """[N, S, D] to [N, S, D]."""
+        heads_NSXHC = self.qkv(latents_NSD).unflatten(-1, (3, self.heads, -1))
+        heads_XNHSC = heads_NSXHC.permute(2, 0, 3, 1, 4)
+        queries_NHSC, keys_NHSC = self._rotate(heads_XNHSC[:2]).unbind(0)
+        mixed_NHSC = functional.scaled_dot_product_attention(
+            queries_NHSC, keys_NHSC, heads_XNHSC[2]
+        )
+        mixed: Tensor = self.out(mixed_NHSC.transpose(1, 2).flatten(2))
+        return mixed
+
+    def _rotate(self, heads_XNHSC: Tensor) -> Tensor:
+        first, second = heads_XNHSC.chunk(2, dim=-1)
+        swapped_XNHSC = torch.cat((second, first), dim=-1)
+        cos_SC = self.get_buffer("cos_SC").to(heads_XNHSC.dtype)
+        sin_SC = self.get_buffer("sin_SC").to(heads_XNHSC.dtype)
+        return torch.addcmul(heads_XNHSC * cos_SC, swapped_XNHSC, sin_SC)
+
+
+def _rotary_angles(positions: int, channels: int) -> Tensor:
+    """[positions, channels]; channels c and c + channels / 2 rotate together."""
+    frequencies = _ROTARY_BASE ** -(torch.arange(0, channels, 2) / channels)
+    return torch.outer(torch.arange(positions), frequencies).repeat(1, 2)
+
+
+class Block(nn.Module):
+    """Mix positions, then channels, each with a residual connection and post-norm."""
+
+    def __init__(self, params: LatentModelParams, *, positions: int) -> None:
+        super().__init__()
+
+        def swiglu(width: int) -> SwiGLU:
+            hidden = hidden_width(
+                width, expansion=params.expansion, multiple=params.hidden_multiple
+            )
+            return SwiGLU(width, hidden)
+
+        self.over_positions = params.mixer == "mlp"
+        self.mixer: nn.Module = (
+            swiglu(positions)
+            if self.over_positions
+            else Attention(params.width, heads=params.heads, positions=positions)
+        )
+        self.channels = swiglu(params.width)
+
+    @override
+    def forward(self, latents_NSD: Tensor) -> Tensor:
+        """[N, S, D] to [N, S, D]."""
+        if self.over_positions:
+            # As published, this norm is over positions, not channels.
+            turned_NDS = latents_NSD.transpose(1, 2)
+            latents_NSD = rms_norm(turned_NDS + self.mixer(turned_NDS)).transpose(1, 2)
+        else:
+            latents_NSD = rms_norm(latents_NSD + self.mixer(latents_NSD))
+        return rms_norm(latents_NSD + self.channels(latents_NSD))
+
+
+class Blocks(nn.Module):
+    """The stack of blocks shared by all recursion steps; one call is one core pass."""
+
+    def __init__(self, params: LatentModelParams, *, positions: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            Block(params, positions=positions) for _ in range(params.layers)
+        )
+
+    @override
+    def forward(self, latents_NSD: Tensor) -> Tensor:
+        """[N, S, D] to [N, S, D]."""
+        for layer in self.layers:
+            latents_NSD = layer(latents_NSD)
+        return latents_NSD

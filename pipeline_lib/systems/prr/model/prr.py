@@ -1,0 +1,172 @@
+"""Parallel latent branches (PRR): K latents per example pass through one shared recursive core.
+
+A learned scorer rates each branch.
+
+Gradients: the core, token embedding, output head and puzzle vectors are always trained, the scorer
+by its own loss. Branch vectors b are always trained, because every step in the gradient adds them.
+The initial latents h are trained only with ``grad_steps`` = ``steps``; otherwise the first steps
+run without gradients and h keeps its random initialisation. Communication is differentiated only
+inside the gradient steps; by default the last one is one step earlier, and ``comm_gradient``
+extends the gradient to include it. Unused branches may be reinitialised (see `restarts`).
+
+Axes: B rows, K branches (times rollouts in predictions), N = B x K, S positions with the prefix,
+L positions without it, D channels, V tokens of the vocabulary.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from pipeline_lib.params.prr import LatentLossParams, LatentModelParams
+from pipeline_lib.systems.prr.model import losses
+from pipeline_lib.systems.prr.model.branches import (
+    BranchVectors,
+    communicate,
+    communication_steps,
+    core_passes,
+    first_grad_step,
+)
+from pipeline_lib.systems.prr.model.embeddings import InputEmbedding
+from pipeline_lib.systems.prr.model.layers import Blocks, linear
+from pipeline_lib.systems.prr.model.numerics import NoiseSource, autocast, compute_dtype, gaussian
+from pipeline_lib.systems.prr.model.protocol import Batch, BranchOutput, Carry, Sizes, StepOutput
+from pipeline_lib.systems.prr.model.restarts import accumulate_demand, reinit_dead_branches
+from pipeline_lib.systems.prr.model.scorer import Scorer
+
+
+class PrrModel(nn.Module):
+    """Parallel latent branches: a question, K answers with scores."""
+
+    def __init__(self, params: LatentModelParams, sizes: Sizes, *, loss: LatentLossParams) -> None:
+        super().__init__()
+        self.params = params
+        self.loss_params = loss
+        width = params.width
+        self.embedding = InputEmbedding(sizes, width=width, prefix=params.prefix_tokens)
+        self.core = Blocks(params, positions=params.prefix_tokens + sizes.seq_len)
+        self.branches = BranchVectors(params.num_branches, width, every_step=params.branch_vectors)
+        self.head = linear(width, sizes.vocab_size)
+        self.scorer = Scorer(params, sizes)
+        if params.compiled:
+            self.core.compile()
+
+    def training_step(
+        self,
+        batch: Batch,
+        *,
+        carry: Carry | None,
+        progress: float,
+        generator: torch.Generator | None,
+    ) -> StepOutput:
+        """One pass over all steps; ``progress`` is the share of training steps done, in [0, 1].
+
+        With restarts the carry sums the load of each branch (`losses.branch_demand`).
+        """
+        restart_every = self.loss_params.restart_every if self.params.num_branches > 1 else 0
+        if carry is not None and not restart_every:
+            raise ValueError("PRR without restarts has no carry; carry must be None")
+        if restart_every:
+            carry = reinit_dead_branches(
+                self.branches, carry, every=restart_every, progress=progress, generator=generator
+            )
+        with autocast(batch.inputs_BL.device, self.params.precision):
+            embedded_BSD = self._embed(batch)
+            start_BKSD = self.branches.initial_latents(embedded_BSD)
+            if self.params.start_noise:
+                noise_BKSD = gaussian(start_BKSD, generator)
+                start_BKSD = start_BKSD + self.params.start_noise * noise_BKSD
+            latents_BKSD = self._run_steps(start_BKSD, embedded_BSD, steps=self.params.steps)
+            scored_BKSD, question_BSD = latents_BKSD, embedded_BSD
+            if self.loss_params.detach_scorer:
+                scored_BKSD, question_BSD = latents_BKSD.detach(), embedded_BSD.detach()
+            logits_BKLV = self._logits(latents_BKSD)
+            answers = losses.LossInputs(
+                logits_BKLV=logits_BKLV,
+                scores_BK=self.scorer(scored_BKSD, logits_BKLV, question_BSD),
+                latents_BKSD=latents_BKSD,
+            )
+        loss, parts = losses.total_loss(answers, batch, self.loss_params, progress=progress)
+        if restart_every:
+            demand = losses.branch_demand(answers, batch, self.loss_params, progress=progress)
+            carry = accumulate_demand(carry, demand)
+        return StepOutput(loss=loss, parts=parts, carry=carry)
+
+    @torch.no_grad()
+    def predict(
+        self,
+        batch: Batch,
+        *,
+        steps: int | None = None,
+        noise: float = 0.0,
+        rollouts: int = 1,
+        generator: NoiseSource = None,
+    ) -> BranchOutput:
+        """K x rollouts answers per row; rollout r gives branches r K to r K + K - 1.
+
+        Without gradients; deterministic with ``noise`` 0.
+
+        Args:
+            batch: the examples.
+            steps: of recursion; None: as trained.
+            noise: standard deviation of the Gaussian noise that is added to the latents at every step.
+            rollouts: runs, each of which gives all K branches.
+            generator: of the noise. With one per row a row's answers are independent of the batch, and those of
+                fewer rollouts are a prefix of those of more.
+        """
+        steps = steps or self.params.steps
+        with autocast(batch.inputs_BL.device, self.params.precision):
+            embedded_BSD = self._embed(batch)
+            runs = [
+                self._run_steps(
+                    self.branches.initial_latents(embedded_BSD),
+                    embedded_BSD,
+                    steps=steps,
+                    noise=noise,
+                    generator=generator,
+                )
+                for _ in range(rollouts)
+            ]
+            latents_BKSD = torch.cat(runs, dim=1)
+            logits_BKLV = self._logits(latents_BKSD)
+            scores_BK = self.scorer(latents_BKSD, logits_BKLV, embedded_BSD)
+        return BranchOutput(
+            logits_BKLV=logits_BKLV,
+            scores_BK=scores_BK,
+            core_passes=rollouts * core_passes(self.params, steps),
+        )
+
+    def _embed(self, batch: Batch) -> Tensor:
+        embedded_BSD: Tensor = self.embedding(batch)
+        return embedded_BSD.to(compute_dtype(embedded_BSD.device, self.params.precision))
+
+    def _run_steps(
+        self,
+        latents_BKSD: Tensor,
+        embedded_BSD: Tensor,
+        *,
+        steps: int,
+        noise: float = 0.0,
+        generator: NoiseSource = None,
+    ) -> Tensor:
+        """Latents after ``steps`` passes of every branch."""
+        wants_grad = torch.is_grad_enabled()
+        first_grad = first_grad_step(self.params, steps)
+        communications = communication_steps(self.params, steps)
+        injected_BKSD = self.branches.step_input(embedded_BSD)
+        for step in range(steps):
+            with torch.set_grad_enabled(wants_grad and step >= first_grad):
+                if noise:
+                    latents_BKSD = latents_BKSD + noise * gaussian(latents_BKSD, generator)
+                folded_NSD = (latents_BKSD + injected_BKSD).flatten(0, 1)
+                latents_BKSD = self.core(folded_NSD).unflatten(0, latents_BKSD.shape[:2])
+                if step in communications:
+                    latents_BKSD = communicate(
+                        latents_BKSD,
+                        self.scorer(latents_BKSD, self._logits(latents_BKSD), embedded_BSD),
+                        alpha=self.params.alpha,
+                        temperature=self.params.comm_temperature,
+                    )
+        return latents_BKSD
+
+    def _logits(self, latents_BKSD: Tensor) -> Tensor:
+        logits_BKLV: Tensor = self.head(latents_BKSD[:, :, self.params.prefix_tokens :])
+        return logits_BKLV.float()

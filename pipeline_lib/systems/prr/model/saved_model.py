@@ -1,0 +1,91 @@
+"""Saves and loads latent models: safetensors weights, config and training log."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.prr import LatentLossParams, LatentModelParams
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import atomic_file, read_checked, write_json, write_json_lines
+from pipeline_lib.store.folders import replaced
+from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.systems.prr.model.build import build_model
+from pipeline_lib.systems.prr.model.protocol import Sizes
+from pipeline_lib.systems.prr.model.prr import PrrModel
+from pipeline_lib.systems.prr.model.trm import TrmModel
+
+KIND = "latent-model"
+WEIGHTS_NAME = "model.safetensors"
+CONFIG_NAME = "config.json"
+LOG_NAME = "training_log.jsonl"
+
+
+class SavedConfig(BaseModel):
+    """Everything needed to build a model, and the digest of its puzzles."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: LatentModelParams
+    loss: LatentLossParams
+    sizes: Sizes
+    identifiers: str | None = None
+    """Digest of the names of its puzzle vectors, as `PuzzleSet.identifiers`."""
+
+
+def save_model(
+    model: PrrModel | TrmModel,
+    output: pathlib.Path,
+    *,
+    config: SavedConfig,
+    log: Sequence[Mapping[str, float]],
+    key: str,
+) -> Manifest:
+    """Write the model atomically to ``output``, replacing an older one."""
+    facts = {
+        "model": config.model.model_dump(mode="json"),
+        "loss": config.loss.model_dump(mode="json"),
+        "sizes": asdict(config.sizes),
+        "identifiers": config.identifiers,
+    }
+    steps = log[-1]["step"] if log else 0
+    with replaced(output) as fresh:
+        with atomic_file(fresh / WEIGHTS_NAME) as temporary:
+            save_file(to_storable(model.state_dict()), temporary)
+        write_json(fresh / CONFIG_NAME, facts)
+        write_json_lines(fresh / LOG_NAME, log)
+        return manifests.seal(fresh, kind=KIND, key=key, counts={"steps": steps})
+
+
+def read_config(folder: pathlib.Path) -> SavedConfig:
+    """Config of a trained model.
+
+    Raises:
+        BadInputError: there is no model, or it is damaged.
+    """
+    if not (folder / CONFIG_NAME).is_file():
+        raise BadInputError(f"{folder}: no latent model; train one with `reasonloop prr train`")
+    return read_checked(folder / CONFIG_NAME, SavedConfig, remedy="train the model again")
+
+
+def load_model(folder: pathlib.Path, *, device: torch.device) -> PrrModel | TrmModel:
+    """A trained model in evaluation mode.
+
+    Raises:
+        BadInputError: there is no model, or it is damaged.
+    """
+    config = read_config(folder)
+    manifests.check(folder, manifests.read_manifest(folder))
+    model = build_model(config.model, config.sizes, loss=config.loss)
+    model.load_state_dict(load_file(folder / WEIGHTS_NAME))
+    return model.to(device).eval()
+
+
+def to_storable(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous copies on the CPU: safetensors rejects tensors that share memory."""
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}

@@ -1,0 +1,244 @@
+"""Training of a latent model, from a puzzle set to a folder with averaged weights.
+
+A killed training resumes from its newest valid checkpoint; on a CPU the result is bitwise identical
+to that of an uninterrupted run. Under torchrun each process calls `train_latent` with the same
+request; rank 0 writes the files.
+"""
+
+import math
+import pathlib
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from pipeline_lib.determinism import deterministic, trainer_seed
+from pipeline_lib.errors import BudgetReachedError, DivergedError
+from pipeline_lib.params.prr import LatentLossParams, LatentModelParams, LatentTrainParams
+from pipeline_lib.seeding import child_seed
+from pipeline_lib.store import checkpoints, manifests
+from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
+from pipeline_lib.systems.prr.model.batches import TrainingBatches
+from pipeline_lib.systems.prr.model.build import build_model
+from pipeline_lib.systems.prr.model.compatibility import model_sizes
+from pipeline_lib.systems.prr.model.protocol import StepOutput
+from pipeline_lib.systems.prr.model.prr import PrrModel
+from pipeline_lib.systems.prr.model.saved_model import KIND, SavedConfig, save_model
+from pipeline_lib.systems.prr.model.trm import TrmModel
+from pipeline_lib.systems.prr.training.devices import Devices, join_process_group
+from pipeline_lib.systems.prr.training.ema import Ema
+from pipeline_lib.systems.prr.training.optimizer import AdamATan2, SignSgd
+from pipeline_lib.systems.prr.training.run_state import (
+    RunState,
+    has_finite_weights,
+    load_state,
+    save_carry,
+    save_state,
+)
+
+_KEPT_CHECKPOINTS = 2
+_BETAS = (0.9, 0.95)
+
+Progress = Callable[[int, int, Mapping[str, float]], None]
+"""Called with step, total steps and the metrics of the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentTraining:
+    """Arguments of one training."""
+
+    data: PuzzleSet
+    output: pathlib.Path
+    """Folder of the trained model."""
+    model: LatentModelParams
+    loss: LatentLossParams
+    train: LatentTrainParams
+    seed: int
+    key: str
+    """Stage key: checkpoints with another key are not resumed."""
+    max_seconds: float | None = None
+    """Time limit: save a checkpoint and stop; the same call resumes."""
+    progress: Progress | None = None
+
+
+def train_latent(request: LatentTraining) -> Manifest:
+    """Train or resume, and publish the averaged weights; a finished training is reused.
+
+    Raises:
+        BudgetReachedError: ``max_seconds`` reached; the same call resumes.
+        DivergedError: loss or weights are not finite; nothing is published.
+        BadInputError: the data are invalid.
+    """
+    finished = manifests.current(request.output, kind=KIND, key=request.key)
+    if finished is not None:
+        return finished
+    deadline = time.perf_counter() + (
+        float("inf") if request.max_seconds is None else request.max_seconds
+    )
+    seed = trainer_seed(request.seed, "latent", "weights")
+    with join_process_group() as devices, deterministic(threads=request.train.threads, seed=seed):
+        run = _Training(request, devices)
+        run.run_steps(deadline)
+        devices.barrier()
+        if devices.is_main:
+            run.publish()
+        devices.barrier()
+    return manifests.read_manifest(request.output)
+
+
+class _Training:
+    """A running training on one device."""
+
+    def __init__(self, request: LatentTraining, devices: Devices) -> None:
+        self._request = request
+        self._devices = devices
+        params = request.train
+        self._work = checkpoints.work_folder(request.output, request.key)
+        self._batches = TrainingBatches(
+            request.data,
+            batch_size=params.batch_size,
+            seed=request.seed,
+            rank=devices.rank,
+            world=devices.world,
+        )
+        model = build_model(request.model, model_sizes(request.data), loss=request.loss)
+        model.to(devices.device)
+        self._state = RunState(
+            model=model,
+            ema=Ema(model, decay=params.ema),
+            optimizers=_optimizers(model, params),
+        )
+        newest = checkpoints.newest(self._work, key=request.key) if devices.is_main else None
+        devices.barrier()
+        newest = newest or checkpoints.newest(self._work, key=request.key)
+        if newest is not None:
+            load_state(self._state, newest, devices=devices)
+
+    def run_steps(self, deadline: float) -> None:
+        """Run the remaining steps."""
+        params, state = self._request.train, self._state
+        while state.step < params.steps:
+            output = self._step()
+            late = self._devices.any(time.perf_counter() > deadline)
+            ends = state.step == params.steps
+            saves = late or state.step % params.checkpoint_every == 0
+            notes = ends or state.step % params.log_every == 0
+            if notes or saves:
+                self._check_loss(output.loss)
+            if ends or saves:
+                self._check_weights()
+            if notes:
+                self._log({name: float(part) for name, part in output.parts.items()})
+            if saves:
+                self._checkpoint()
+            if late and state.step < params.steps:
+                raise BudgetReachedError(
+                    f"step {state.step} of {params.steps}: time limit reached; "
+                    "run the same command to resume"
+                )
+
+    def _step(self) -> StepOutput:
+        params, state, device = self._request.train, self._state, self._devices.device
+        generator = torch.Generator().manual_seed(
+            child_seed(self._request.seed, "latent", "noise", state.step, self._devices.rank)
+        )
+        state.model.train()
+        output = state.model.training_step(
+            self._batches.at(state.step).to(device),
+            carry=state.carry,
+            progress=state.step / params.steps,
+            generator=generator,
+        )
+        output.loss.backward()  # type: ignore[no-untyped-call]
+        self._devices.sync_gradients(state.model)
+        warmth = min(1.0, (state.step + 1) / max(params.warmup_steps, 1))
+        for optimizer in state.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = warmth * group["peak_lr"]
+            optimizer.step()
+            optimizer.zero_grad()
+        state.ema.update()
+        state.carry = output.carry
+        state.step += 1
+        return output
+
+    def _check_loss(self, loss: Tensor) -> None:
+        # All ranks must stop together: one alone would leave the others in a collective.
+        if self._devices.any(not math.isfinite(float(loss.detach()))):
+            raise _diverged(self._state.step, "loss")
+
+    def _check_weights(self) -> None:
+        """The last update may diverge after a finite loss."""
+        if not has_finite_weights(self._state):
+            raise _diverged(self._state.step, "weights")
+
+    def _log(self, metrics: dict[str, float]) -> None:
+        # Sorted as in a restored checkpoint: the log is part of the digest.
+        self._state.log.append(dict(sorted({"step": self._state.step, **metrics}.items())))
+        if self._request.progress is not None and self._devices.is_main:
+            self._request.progress(self._state.step, self._request.train.steps, metrics)
+
+    def _checkpoint(self) -> None:
+        folder = self._work / f"checkpoint-{self._state.step}"
+        folder.mkdir(parents=True, exist_ok=True)
+        save_carry(self._state, folder, rank=self._devices.rank)
+        self._devices.barrier()
+        if self._devices.is_main:
+            save_state(self._state, folder, world=self._devices.world)
+            checkpoints.seal(folder, key=self._request.key)
+            _remove_old_checkpoints(self._work)
+        self._devices.barrier()
+
+    def publish(self) -> None:
+        """Write averaged weights, config and log to the output."""
+        request = self._request
+        config = SavedConfig(
+            model=request.model,
+            loss=request.loss,
+            sizes=model_sizes(request.data),
+            identifiers=request.data.identifiers,
+        )
+        with self._state.ema.applied():
+            save_model(
+                self._state.model,
+                request.output,
+                config=config,
+                log=self._state.log,
+                key=request.key,
+            )
+        checkpoints.discard(self._work)
+
+
+def _diverged(step: int, what: Literal["loss", "weights"]) -> DivergedError:
+    return DivergedError(
+        f"step {step}: diverged, {what} no longer finite; lower latent.train.lr "
+        "or raise latent.train.warmup_steps"
+    )
+
+
+def _optimizers(
+    model: PrrModel | TrmModel, params: LatentTrainParams
+) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
+    """Optimizers of parameters and puzzle vectors; ``peak_lr`` is the rate after warm-up."""
+    kinds: dict[str, Any] = {"adam-atan2": AdamATan2, "adamw": torch.optim.AdamW}
+    weights = kinds[params.optimizer](
+        model.parameters(), lr=params.lr, betas=_BETAS, weight_decay=params.weight_decay
+    )
+    puzzles = SignSgd(
+        model.embedding.puzzles, lr=params.puzzle_lr, weight_decay=params.puzzle_weight_decay
+    )
+    for optimizer in (weights, puzzles):
+        for group in optimizer.param_groups:
+            group["peak_lr"] = group["lr"]
+    return weights, puzzles
+
+
+def _remove_old_checkpoints(work: pathlib.Path) -> None:
+    folders = sorted(work.glob("checkpoint-*"), key=lambda folder: int(folder.name.split("-")[1]))
+    for folder in folders[:-_KEPT_CHECKPOINTS]:
+        shutil.rmtree(folder)

@@ -1,0 +1,91 @@
+"""The types: a stage of a pipeline, and a run."""
+
+import importlib
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline_lib.params.whole import Params
+from pipeline_lib.store.workspace import RoundFolders, Workspace
+
+
+class Run(BaseModel):
+    """One run: its workspace, its params, and the current round of the loop."""
+
+    model_config = ConfigDict(frozen=True)
+
+    root: pathlib.Path
+    params: Params
+    round_number: int = 1
+
+    @property
+    def workspace(self) -> Workspace:
+        """The folders below ``root``."""
+        return Workspace(self.root)
+
+    @property
+    def folders(self) -> RoundFolders:
+        """Data of this round."""
+        return self.workspace.round_folders(self.round_number)
+
+    @property
+    def start(self) -> pathlib.Path:
+        """The policy at the start of this round: it samples, and training starts from it."""
+        if self.round_number == 1:
+            return self.workspace.base
+        return self.workspace.policy(self.round_number - 1, rounds=self.params.rounds)
+
+    @property
+    def policy(self) -> pathlib.Path:
+        """The policy at the end of this round."""
+        return self.workspace.policy(self.round_number, rounds=self.params.rounds)
+
+    def in_round(self, number: int) -> "Run":
+        """The same run in another round."""
+        return self.model_copy(update={"round_number": number})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One stage. The choices of the command, the order of flows and dvc.yaml derive from these."""
+
+    name: str
+    summary: str
+    """One line of help."""
+    modules: tuple[str, ...]
+    """Dotted modules of the work; their import closure is DVC's dependency on code."""
+    function: str | None = None
+    """Function of the first module that does all of the work of a `Run`; None: the stage has a flow."""
+    inputs: tuple[str, ...] = ()
+    """Folders that earlier stages write, relative to the workspace."""
+    imported: tuple[str, ...] = ()
+    """Folders of data that is not made here, relative to the repository."""
+    params: tuple[str, ...] = ()
+    """Dotted keys of params.yaml that the result depends on."""
+    outputs: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    """Outputs with the figures that experiments are compared by."""
+    in_rounds: bool = False
+    """Done in every round of the loop."""
+    fans_out: Literal["always", "in later rounds", "never"] = "never"
+    """When its shards are distributed over the workers of the task runner."""
+    trains: bool = False
+    """A training, which may take days and resumes from checkpoints."""
+    beside: str | None = None
+    """Name of a stage that it can run in parallel with, on a spare worker."""
+
+    @property
+    def is_one_task(self) -> bool:
+        """True if a single task does the work; otherwise a flow fans it out or adds to it."""
+        return self.function is not None and self.fans_out == "never"
+
+    def work(self) -> Callable[[Run], None]:
+        """Import and return the function of the stage."""
+        assert self.function is not None
+        found: Callable[[Run], None] = getattr(
+            importlib.import_module(self.modules[0]), self.function
+        )
+        return found

@@ -1,0 +1,146 @@
+"""The control: the base policy trained without the loop, with as much compute as the loop takes.
+
+SFT on worked solutions. The budget is divided over schedules of increasing length, each from the base,
+since one long schedule on few solutions overfits and ends below a short one. The checkpoint with the
+lowest loss on held-out worked problems is kept, or the base if none has a lower one.
+"""
+
+import math
+import pathlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pipeline_lib.engines.pretrained import load_chat_format
+from pipeline_lib.params.train import LoraParams
+from pipeline_lib.problems import trained
+from pipeline_lib.problems.worked import WorkedProblems
+from pipeline_lib.sampling.worked import solution_rows
+from pipeline_lib.store import checkpoints, manifests
+from pipeline_lib.store.files import read_json_lines, write_json_lines
+from pipeline_lib.store.folders import replaced
+from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.train.control_report import ControlReport, write_control_report
+from pipeline_lib.train.offline import sft
+from pipeline_lib.train.phases import VALIDATION_LOSS, Phase, Row, Schedule, TrainContext, run_phase
+from pipeline_lib.train.token_budget import Tokens
+from pipeline_lib.train.weights import adapters, policies
+
+SHARES = (1, 2, 4)
+"""Relative lengths of the schedules."""
+_NOT_WEIGHTS = shutil.ignore_patterns(
+    manifests.MANIFEST_NAME, policies.LOG_NAME, adapters.FOLDER, trained.RECORD_NAME
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRequest:
+    """The control of one base policy."""
+
+    base: pathlib.Path
+    base_is_given: bool
+    """The base was given, not made here: its training is unknown."""
+    output: pathlib.Path
+    worked: WorkedProblems
+    budget_tokens: int
+    schedule: Schedule
+    """Rates and batches; ``steps`` are set from the budget."""
+    lora: LoraParams
+    context: TrainContext
+
+
+def train_control(request: ControlRequest) -> Manifest:
+    """Train, select, save and seal the control; an interrupted training is resumed.
+
+    Without worked problems for both training and validation the folder holds a report and no weights:
+    the control is then the base itself.
+    """
+    chat_format = load_chat_format(str(request.base))
+    rows = solution_rows(request.worked.train, chat_format)
+    validation = solution_rows(request.worked.validation, chat_format)
+    if not rows or not validation:
+        return _publish(request, ControlReport(is_base=True), weights=None, log=[], tokens=Tokens())
+    phases = _phases(request, rows, validation)
+    folders = {phase.name: run_phase(phase, str(request.base), request.context) for phase in phases}
+    log = [
+        row for folder in folders.values() for row in read_json_lines(folder / policies.LOG_NAME)
+    ]
+    kept = _find_lowest(log)
+    report = ControlReport(
+        is_base=False,
+        base_is_given=request.base_is_given,
+        train_problems=len(request.worked.train),
+        train_rows=len(rows),
+        validation_problems=len(request.worked.validation),
+        budget_tokens=request.budget_tokens,
+        steps=sum(phase.schedule.steps for phase in phases),
+        kept_phase=str(kept["phase"]) if kept["step"] else None,
+        kept_step=kept["step"],
+        validation_loss=kept[VALIDATION_LOSS],
+        base_validation_loss=log[0][VALIDATION_LOSS],
+    )
+    tokens = [policies.tokens_of(manifests.read_manifest(folder)) for folder in folders.values()]
+    return _publish(
+        request,
+        report,
+        weights=folders[kept["phase"]] if kept["step"] else request.base,
+        log=log,
+        tokens=sum(tokens, Tokens()),
+    )
+
+
+def _phases(request: ControlRequest, rows: Sequence[Row], validation: Sequence[Row]) -> list[Phase]:
+    tokenizer = policies.load_tokenizer(str(request.base))
+    mean = sum(len(sft.tokenize(row, tokenizer)["input_ids"]) for row in rows) / len(rows)
+    steps = request.budget_tokens / (mean * request.schedule.batch_size)
+    make_trainer = sft.trainer_factory(rows, lora=request.lora, validation=validation)
+    return [
+        Phase(
+            name=f"control-{number}",
+            schedule=_with_length(request.schedule, math.ceil(steps * share / sum(SHARES))),
+            make_trainer=make_trainer,
+            row_tokens=sft.row_tokens(rows),
+            lora=request.lora,
+        )
+        for number, share in enumerate(SHARES, 1)
+    ]
+
+
+def _with_length(schedule: Schedule, steps: int) -> Schedule:
+    """``schedule`` with about ``steps``, the last of which is a checkpoint: there the rate is lowest."""
+    count = max(1, round(steps / schedule.checkpoint_every))
+    every = math.ceil(steps / count)
+    return replace(schedule, steps=every * count, checkpoint_every=every)
+
+
+def _find_lowest(log: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The first row with the lowest validation loss."""
+    return min((row for row in log if VALIDATION_LOSS in row), key=lambda r: r[VALIDATION_LOSS])
+
+
+def _publish(
+    request: ControlRequest,
+    report: ControlReport,
+    *,
+    weights: pathlib.Path | None,
+    log: Sequence[Mapping[str, Any]],
+    tokens: Tokens,
+) -> Manifest:
+    with replaced(request.output) as fresh:
+        if weights is not None:
+            # Without the manifest and log of the one schedule: those of all schedules follow.
+            shutil.copytree(weights, fresh, dirs_exist_ok=True, ignore=_NOT_WEIGHTS)
+            write_json_lines(fresh / policies.LOG_NAME, log)
+        write_control_report(fresh, report)
+        manifest = manifests.seal(
+            fresh,
+            kind=policies.KIND,
+            key=request.context.key,
+            counts=policies.token_counts(tokens),
+        )
+        if weights is not None:
+            problems = (*request.worked.train, *request.worked.validation)
+            trained.write_record(fresh, problems, start=str(request.base))
+    checkpoints.discard(request.context.work)
+    return manifest

@@ -1,0 +1,296 @@
+"""From a request to a trained policy: the phases of each method, in order.
+
+Online methods may begin with a warm start, SFT on the distinct correct stored paths (expert iteration). It
+is mass-covering, whereas the policy gradient sharpens.
+"""
+
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.client.connect import connect
+from pipeline_lib.engines.known.table import check_installed
+from pipeline_lib.engines.running_engine import serving_engine
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.train import Method, TrainParams
+from pipeline_lib.records import Problem
+from pipeline_lib.store import manifests
+from pipeline_lib.store.checkpoints import work_folder
+from pipeline_lib.store.files import read_json_lines
+from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.train.memory import longest_row
+from pipeline_lib.train.offline import dpo, sft
+from pipeline_lib.train.online import grpo, rewards, rloo
+from pipeline_lib.train.online.live_rollouts import LiveRollouts
+from pipeline_lib.train.online.rollout_settings import RolloutSettings
+from pipeline_lib.train.online.rollouts import EndpointRollouts, PathSource, make_rollout_func
+from pipeline_lib.train.phases import MakeTrainer, Phase, Progress, Row, TrainContext
+from pipeline_lib.train.ppo import trainer as ppo
+from pipeline_lib.train.schedules import (
+    schedule_drawn_paths,
+    schedule_stored_rows,
+    schedule_warm_start,
+)
+from pipeline_lib.train.sequence import run_phases
+from pipeline_lib.train.tracking.trackers import Trackers
+from pipeline_lib.train.weights import policies
+from pipeline_lib.train.weights.quantization import make_four_bit_config
+from pipeline_lib.verify.dispatch import open_verifier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingRequest:
+    """One training of one policy on verified paths."""
+
+    base: str
+    """A Hugging Face folder or hub id."""
+    output: pathlib.Path
+    rows: Sequence[Row]
+    """SFT: prompt, completion. DPO: prompt, chosen, rejected. Online: prompt, problem_id."""
+    warm_start_rows: Sequence[Row] = ()
+    """SFT rows for the start of an online method."""
+    problems: Sequence[Problem] = ()
+    """Problems of the rows; their golds are those of an online method."""
+    params: TrainParams
+    verify: VerifyParams
+    max_new_tokens: int
+    """Length limit of the paths that an online method draws."""
+    make_rewards: rewards.MakeRewards | None = None
+    """For an online method; None: the verified reward alone."""
+    serve: ServeParams = field(default_factory=ServeParams)
+    """The engine that draws these paths if ``params.rollouts`` is ``endpoint``."""
+    seed: int
+    key: str
+    """The stage key: checkpoints of another key are not resumed."""
+    progress: Progress | None = None
+    trackers: Trackers | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingSummary:
+    """Result of a training."""
+
+    digest: str
+    """Digest of the folder's content."""
+    steps: int
+    seconds: float
+    """Wall time of this call, which is near zero if the result existed."""
+    last: Mapping[str, float]
+    """Metrics of the last step."""
+
+
+PhasesOf = Callable[[TrainingRequest, ExitStack], list[Phase]]
+"""The phases of a request; what they open is closed with the stack."""
+
+
+def train_policy(request: TrainingRequest) -> TrainingSummary:
+    """Train, save and seal the policy; finished work of the same ``request.key`` is reused.
+
+    Raises:
+        BadInputError: the base cannot be loaded, there are no rows to train on, or the machine lacks
+            what a setting needs.
+    """
+    _check(request)
+    start = time.perf_counter()
+    manifest = manifests.current(request.output, kind=policies.KIND, key=request.key)
+    if manifest is None:
+        with ExitStack() as stack:
+            phases = [
+                replace(phase, lora=request.params.lora)
+                for phase in TRAINERS[request.params.method](request, stack)
+            ]
+            manifest = run_phases(
+                phases, request.base, request.output, context=_make_context(request)
+            )
+    return summarize(request.output, manifest, seconds=time.perf_counter() - start)
+
+
+def _check(request: TrainingRequest) -> None:
+    if not request.rows:
+        raise BadInputError(
+            f"train: no rows for method {request.params.method.value}; no stored path passed the "
+            "filters of build: sample more paths, or widen build.min_pass_rate and max_pass_rate"
+        )
+    if request.params.lora.quantize == "4bit":
+        make_four_bit_config()
+    if request.trackers is not None:
+        request.trackers.check()
+    if request.params.rollouts == "endpoint":
+        check_installed(request.serve)
+
+
+def summarize(folder: pathlib.Path, manifest: Manifest, *, seconds: float) -> TrainingSummary:
+    """Summary of a finished policy folder."""
+    log = list(read_json_lines(folder / policies.LOG_NAME))
+    last = {name: value for name, value in log[-1].items() if name not in {"phase", "step"}}
+    return TrainingSummary(
+        digest=manifest.digest, steps=len(log), seconds=seconds, last=MappingProxyType(last)
+    )
+
+
+def _make_context(request: TrainingRequest) -> TrainContext:
+    return TrainContext(
+        work=work_folder(request.output, request.key),
+        key=request.key,
+        seed=request.seed,
+        threads=request.params.threads,
+        progress=request.progress,
+        trackers=request.trackers,
+        problems=request.problems,
+    )
+
+
+def _sft_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
+    params = request.params
+    make_trainer = sft.trainer_factory(request.rows, lora=params.lora)
+    return [
+        Phase(
+            name="sft",
+            schedule=schedule_stored_rows(params),
+            make_trainer=make_trainer,
+            row_tokens=sft.row_tokens(request.rows),
+        )
+    ]
+
+
+def _dpo_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
+    params = request.params
+    make_trainer = dpo.trainer_factory(request.rows, beta=params.dpo_beta, lora=params.lora)
+    return [
+        Phase(
+            name="dpo",
+            schedule=schedule_stored_rows(params),
+            make_trainer=make_trainer,
+            row_tokens=dpo.pair_tokens(request.rows),
+        )
+    ]
+
+
+def _grpo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
+    params = request.params
+    make_trainer = grpo.trainer_factory(
+        request.rows,
+        rewards=_rewards(request, stack),
+        rollouts=_rollouts(request, stack),
+        objective=grpo.Objective(
+            variant=params.variant,
+            advantage=params.advantage,
+            entropy_coef=params.entropy_coef,
+        ),
+        lora=params.lora,
+    )
+    return _online_phases(request, make_trainer)
+
+
+def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
+    make_trainer = rloo.trainer_factory(
+        request.rows,
+        reward=_rewards(request, stack).single,
+        rollouts=_rollouts(request, stack),
+        advantage=request.params.advantage,
+        lora=request.params.lora,
+    )
+    return _online_phases(request, make_trainer)
+
+
+def _ppo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
+    params = request.params
+    make_trainer = ppo.trainer_factory(
+        request.rows,
+        reward=_rewards(request, stack).single,
+        source_of=_path_source(request, stack),
+        plan=ppo.Plan(
+            params=params.ppo,
+            group_size=params.group_size,
+            advantage=params.advantage,
+            updates=params.updates_per_rollout,
+            entropy_coef=params.entropy_coef,
+            lora=params.lora,
+        ),
+    )
+    return _online_phases(request, make_trainer)
+
+
+def _rewards(request: TrainingRequest, stack: ExitStack) -> rewards.Rewards:
+    verifier = stack.enter_context(open_verifier(request.verify))
+    golds = {problem.id: problem.gold for problem in request.problems}
+    make = request.make_rewards or rewards.verified_alone
+    return make(rewards.make_verified_reward(golds, verifier), verifier)
+
+
+def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[Phase]:
+    params = request.params
+    warm = params.warm_start_steps > 0 and len(request.warm_start_rows) > 0
+    online = Phase(
+        name=params.method.value,
+        schedule=schedule_drawn_paths(params),
+        make_trainer=make_trainer,
+        row_tokens=lambda tokenizer: longest_row(request.rows, tokenizer) + request.max_new_tokens,
+    )
+    return [*([_warm_start(request)] if warm else []), online]
+
+
+def _warm_start(request: TrainingRequest) -> Phase:
+    params = request.params
+    make_trainer = sft.trainer_factory(request.warm_start_rows, lora=params.lora)
+    return Phase(
+        name="warm-start",
+        schedule=schedule_warm_start(params),
+        make_trainer=make_trainer,
+        row_tokens=sft.row_tokens(request.warm_start_rows),
+    )
+
+
+def _rollouts(request: TrainingRequest, stack: ExitStack) -> RolloutSettings:
+    source_of = _path_source(request, stack)
+    return RolloutSettings(
+        group_size=request.params.group_size,
+        max_new_tokens=request.max_new_tokens,
+        updates=request.params.updates_per_rollout,
+        make_rollouts=lambda policy: make_rollout_func(source_of(policy)),
+        use_sampling_logprobs=request.params.rollouts == "endpoint",
+    )
+
+
+def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], PathSource]:
+    decoding = Decoding(max_new_tokens=request.max_new_tokens)
+    if request.params.rollouts == "in_process":
+        live = LiveRollouts(decoding=decoding, seed=request.seed)
+        return lambda _policy: live
+    work = work_folder(request.output, request.key)
+
+    def open_engine(source: str) -> EndpointRollouts:
+        engine = stack.enter_context(
+            serving_engine(
+                request.serve,
+                model=source,
+                log_folder=work,
+                lora=True,
+                max_lora_rank=request.params.lora.rank,
+            )
+        )
+        return EndpointRollouts(
+            engine=engine,
+            model_at=lambda endpoint: connect(endpoint, request.serve, model=source),
+            folder=work / "adapters",
+            decoding=decoding,
+            seed=request.seed,
+        )
+
+    return open_engine
+
+
+TRAINERS: Mapping[Method, PhasesOf] = {
+    Method.SFT: _sft_phases,
+    Method.DPO: _dpo_phases,
+    Method.GRPO: _grpo_phases,
+    Method.RLOO: _rloo_phases,
+    Method.PPO: _ppo_phases,
+}
+"""The phases of each method."""

@@ -1,0 +1,179 @@
+"""Supervised training of a small model from scratch on sequences of very different lengths.
+
+TRL's trainer takes rows by number and pads a batch to its longest row, here for more than half of the work.
+This trainer takes the steps of `token_steps`: each is one batch of the trainer's loop, so that order,
+checkpoints and resume are those of all other phases.
+
+Axes: B sequences of a pass, L tokens, N tokens with a loss.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import Dataset
+from transformers import Trainer, TrainingArguments
+from typing_extensions import override
+
+from pipeline_lib.train.bfloat16_products import bfloat16_products
+from pipeline_lib.train.offline.labelled_scores import IGNORED
+from pipeline_lib.train.offline.matrix_optimizer import make_optimizer
+from pipeline_lib.train.offline.token_steps import (
+    TokenRow,
+    TokenSteps,
+    cut_passes,
+    padded_length,
+    padded_rows,
+)
+from pipeline_lib.train.phases import MakeTrainer
+from pipeline_lib.train.token_budget import Tokens
+from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.weights.policies import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketedSft:
+    """Sequences, their steps, and how they are computed."""
+
+    rows: Sequence[TokenRow]
+    plan: TokenSteps
+    pass_tokens: int
+    optimizer: Literal["muon", "adamw"]
+    muon_lr: float
+    bfloat16: bool
+    """Matrix products in bfloat16, over float32 weights."""
+
+
+def trainer_factory(sft: BucketedSft) -> MakeTrainer:
+    """A factory of trainers; the schedule must have as many steps as the plan."""
+
+    def make(policy: Policy, settings: TrainerSettings) -> Trainer:
+        return BucketedTrainer(policy, settings, sft)
+
+    return make
+
+
+class BucketedTrainer(Trainer):
+    """Mean next-token loss of a step's tokens, computed in passes of similar lengths."""
+
+    def __init__(self, policy: Policy, settings: TrainerSettings, sft: BucketedSft) -> None:
+        assert settings["max_steps"] == len(sft.plan.steps)
+        self._sft = sft
+        one_step = {
+            "per_device_train_batch_size": 1,
+            "gradient_accumulation_steps": 1,
+            "remove_unused_columns": False,
+            # By `bfloat16_products` below: the trainer's own is not entered by a part of the model.
+            "bf16": False,
+        }
+        super().__init__(
+            model=policy.model,
+            args=settings.make(TrainingArguments, **one_step),
+            train_dataset=_Steps(sft, pad_id=policy.tokenizer.pad_token_id),
+            data_collator=_only_step,
+            processing_class=policy.tokenizer,
+        )
+
+    @override
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
+        """Add the gradients of a step; the mean loss of its tokens."""
+        del num_items_in_batch  # of the trainer's own loss
+        model.train()
+        plain = self.accelerator.unwrap_model(model)
+        count = sum(int((labels[:, 1:] != IGNORED).sum()) for _, labels in inputs["passes"])
+        total = torch.zeros((), device=self.args.device)
+        for ids_BL, labels_BL in inputs["passes"]:
+            with bfloat16_products(plain, enabled=self._sft.bfloat16):
+                loss = summed_loss(plain, ids_BL, labels_BL) / count
+            self.accelerator.backward(loss)
+            total += loss.detach()
+        return total
+
+    @override
+    def create_optimizer(self, model: Any = None) -> Any:
+        """Muon for the matrices of layers and AdamW for the rest, or AdamW alone."""
+        if self.optimizer is None:
+            self.optimizer = make_optimizer(
+                self.model,
+                lr=self.args.learning_rate,
+                muon_lr=self._sft.muon_lr if self._sft.optimizer == "muon" else None,
+            )
+        return self.optimizer
+
+    def count_processed_tokens(self) -> Tokens:
+        """Tokens of all steps, prefixes included, padding not."""
+        return Tokens(trained=self._sft.plan.tokens)
+
+
+def summed_loss(model: Any, ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
+    """Sum of the next-token losses of the labelled tokens, in nats."""
+    return _label_losses(model, ids_BL, labels_BL, reduction="sum")
+
+
+def token_losses(model: Any, ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
+    """Next-token losses [N] of the labelled tokens in nats, row after row."""
+    return _label_losses(model, ids_BL, labels_BL, reduction="none")
+
+
+def _label_losses(
+    model: Any, ids_BL: Tensor, labels_BL: Tensor, *, reduction: Literal["sum", "none"]
+) -> Tensor:
+    """Cross-entropies of the labelled tokens.
+
+    Sequences are padded at their end, where no token attends to padding, so there is no mask. Logits [N, V]
+    are computed for labelled tokens alone.
+    """
+    hidden_BLD = model.model(input_ids=ids_BL, use_cache=False).last_hidden_state
+    targets_M = labels_BL[:, 1:].flatten()
+    places_N = (targets_M != IGNORED).nonzero()[:, 0]
+    count = len(places_N)
+    # Rows up to a round number, as columns are: with a target that is ignored.
+    places_R = functional.pad(places_N, (0, padded_rows(count) - count))
+    targets_R = functional.pad(targets_M[places_N], (0, len(places_R) - count), value=IGNORED)
+    hidden_RD = hidden_BLD[:, :-1].flatten(0, 1).index_select(0, places_R)
+    logits_RV = model.lm_head(hidden_RD).float()
+    losses = functional.cross_entropy(
+        logits_RV, targets_R, ignore_index=IGNORED, reduction=reduction
+    )
+    return losses if reduction == "sum" else losses[:count]
+
+
+class _Steps(Dataset[Any]):
+    """The passes of each step, padded."""
+
+    def __init__(self, sft: BucketedSft, *, pad_id: int) -> None:
+        self._sft = sft
+        self._pad_id = pad_id
+
+    def __len__(self) -> int:
+        return len(self._sft.plan.steps)
+
+    @override
+    def __getitem__(self, step: int) -> dict[str, Any]:
+        rows = [self._sft.rows[place] for place in self._sft.plan.steps[step]]
+        cut = cut_passes([len(row.ids_L) for row in rows], pass_tokens=self._sft.pass_tokens)
+        return {
+            "passes": [
+                pad([rows[place] for place in places], pad_id=self._pad_id) for places in cut
+            ]
+        }
+
+
+def pad(rows: Sequence[TokenRow], *, pad_id: int) -> tuple[Tensor, Tensor]:
+    """Token ids and labels [B, L], padded at the end; L is a `padded_length`."""
+    columns = padded_length(max(len(row.ids_L) for row in rows))
+    ids_BL = torch.full((len(rows), columns), pad_id, dtype=torch.long)
+    labels_BL = torch.full((len(rows), columns), IGNORED, dtype=torch.long)
+    for index, row in enumerate(rows):
+        ids_L = torch.from_numpy(row.ids_L)
+        ids_BL[index, : len(ids_L)] = ids_L
+        labels_BL[index, row.loss_from : len(ids_L)] = ids_L[row.loss_from :]
+    return ids_BL, labels_BL
+
+
+def _only_step(steps: list[Any]) -> Any:
+    """A collator of the one step that the trainer's loop takes at a time."""
+    return steps[0]

@@ -1,0 +1,185 @@
+"""Path sources of a training step: the protocol, and the source that draws from a served engine.
+
+`live_rollouts` draws from the policy in memory instead. A source computes no reward and no loss.
+"""
+
+import itertools
+import pathlib
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding, Request
+from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.tokens import encode_prompt
+from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.seeding import consecutive_seeds
+from pipeline_lib.train.weights.models import save_model
+
+ADAPTER = "policy"
+"""Name of the adapter of the policy in training; its version is the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnPath:
+    """One path of a training step."""
+
+    prompt_ids: Sequence[int]
+    completion_ids: Sequence[int]
+    """At least one token; the last is an end token unless the path was truncated."""
+    logprobs: Sequence[float]
+    """Natural log-probability of each completion token under the policy that drew it."""
+    failed: bool = False
+    """Drawing failed: the completion is a single end token, which must get no reward."""
+
+
+class PathSource(Protocol):
+    """Draws the paths of a step."""
+
+    def draw(
+        self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
+    ) -> list[DrawnPath]:
+        """One path for each prompt, in order; the prompts of a group are adjacent.
+
+        Args:
+            prompts: rendered, special tokens included.
+            model: the policy with its present weights, unwrapped, with adapters if it has any.
+            tokenizer: of the policy.
+            step: optimizer steps so far. A second draw at one step gives other paths.
+        """
+        ...
+
+
+RolloutFunc = Callable[[Sequence[str], Any], dict[str, list[Any]]]
+"""Called by TRL with the prompts of a step and the trainer."""
+
+
+def make_rollout_func(source: PathSource) -> RolloutFunc:
+    """``source`` as TRL's ``rollout_func``; TRL passes ``failed`` on to the reward function."""
+
+    def roll_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+        paths = source.draw(
+            prompts,
+            model=trainer.accelerator.unwrap_model(trainer.model),
+            tokenizer=trainer.processing_class,
+            step=int(trainer.state.global_step),
+        )
+        return {
+            "prompt_ids": [list(path.prompt_ids) for path in paths],
+            "completion_ids": [list(path.completion_ids) for path in paths],
+            "logprobs": [list(path.logprobs) for path in paths],
+            "failed": [path.failed for path in paths],
+        }
+
+    return roll_out
+
+
+@dataclass(slots=True, kw_only=True)
+class StepRequests:
+    """Makes the requests of each step, with a seed for every path.
+
+    A seed is derived from the root seed, the step and the path's place in the step, so that a resumed
+    training draws what an unbroken one draws.
+    """
+
+    seed: int
+    _step: int = field(default=-1, init=False)
+    _num_drawn: int = field(default=0, init=False)
+    """Paths drawn at this step so far."""
+
+    def make(self, prompts: Sequence[str], *, step: int) -> list[Request]:
+        """A request for each group of equal, adjacent prompts."""
+        if step != self._step:
+            self._step, self._num_drawn = step, 0
+        requests = []
+        for prompt, group in itertools.groupby(prompts):
+            size = len(list(group))
+            seeds = consecutive_seeds(size, self.seed, "rollout", step, self._num_drawn)
+            requests.append(Request(prompt=prompt, seeds=seeds))
+            self._num_drawn += size
+        return requests
+
+
+class AdapterEngine(Protocol):
+    """A running engine that takes LoRA adapters."""
+
+    def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
+        """Serve the adapter of ``folder`` in place of older versions of the same name."""
+
+
+@dataclass(kw_only=True)
+class EndpointRollouts:
+    """Paths drawn by a served engine under the adapter of the step. Implements PathSource.
+
+    For engines on another device, or faster ones. An engine that batches requests by arrival rounds
+    differently from run to run, so results are reproducible only as far as the engine is.
+    """
+
+    engine: AdapterEngine
+    model_at: Callable[[Endpoint], ChatModel]
+    """Makes the client of an endpoint."""
+    folder: pathlib.Path
+    """For the adapter of each step, which is deleted after the next one is loaded."""
+    decoding: Decoding
+    seed: int
+    _requests: StepRequests = field(init=False)
+    _endpoint: Endpoint | None = field(default=None, init=False)
+    _client: ChatModel | None = field(default=None, init=False)
+    _step: int = field(default=-1, init=False)
+
+    def __post_init__(self) -> None:
+        self._requests = StepRequests(seed=self.seed)
+
+    def draw(
+        self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
+    ) -> list[DrawnPath]:
+        """One path for each prompt; the engine loads the adapter of ``model`` once per step.
+
+        Raises:
+            ReasonloopError: a path lacks token ids, or a log-probability for each token.
+        """
+        self._load_adapter(model, step)
+        assert self._client is not None
+        assert self._endpoint is not None
+        groups = self._client.complete(self._requests.make(prompts, step=step), self.decoding)
+        paths = itertools.chain.from_iterable(groups)
+        return [
+            _to_drawn_path(path, prompt=prompt, tokenizer=tokenizer, endpoint=self._endpoint)
+            for prompt, path in zip(prompts, paths, strict=True)
+        ]
+
+    def _load_adapter(self, model: Any, step: int) -> None:
+        """Make the engine serve the weights of this step."""
+        if step == self._step:
+            return
+        folder = self.folder / f"step-{step}"
+        save_model(model, folder)
+        self._endpoint = self.engine.load_adapter(ADAPTER, folder, str(step))
+        self._client = self.model_at(self._endpoint)
+        shutil.rmtree(self.folder / f"step-{self._step}", ignore_errors=True)
+        self._step = step
+
+
+def _to_drawn_path(
+    path: Completion, *, prompt: str, tokenizer: Any, endpoint: Endpoint
+) -> DrawnPath:
+    failed = path.error is not None
+    # TRL needs at least one token; without a reward it has no advantage.
+    ids = (tokenizer.eos_token_id,) if failed else path.token_ids or ()
+    logprobs = (0.0,) if failed else path.token_logprobs or ()
+    if not ids or len(logprobs) != len(ids):
+        # Tokenizing the text could give other tokens than were drawn, and TRL pads missing
+        # log-probabilities with 0, a probability of 1.
+        raise ReasonloopError(
+            f"engine {endpoint.engine} at {endpoint.base_url} gave {len(ids)} token ids and "
+            f"{len(logprobs)} log-probabilities for a path of {path.completion_tokens} tokens of "
+            f"{endpoint.model}; training needs both for every token: set train.rollouts=in_process, "
+            "or serve.engine=vllm"
+        )
+    return DrawnPath(
+        prompt_ids=encode_prompt(tokenizer, prompt),
+        completion_ids=ids,
+        logprobs=logprobs,
+        failed=failed,
+    )

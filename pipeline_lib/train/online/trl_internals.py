@@ -1,0 +1,185 @@
+"""All overrides of private names of TRL and transformers, each with its reason.
+
+pyproject.toml caps both libraries at the minor versions that these were written against. A test lists
+the overrides, and fails on one in any other module.
+
+Axes: B paths of a draw, P prompts, N paths of a prompt, K parts of a reward.
+"""
+
+from functools import partial
+from typing import Any
+
+import torch
+from datasets import Dataset
+from trl.trainer.dpo_trainer import DPOTrainer
+from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.rloo_trainer import RLOOTrainer
+from typing_extensions import override
+
+from pipeline_lib.train.advantages.rules import AdvantageRule, compute_advantages
+from pipeline_lib.train.online.rollouts import RolloutFunc
+from pipeline_lib.train.online.unpadded_logprobs import UnpaddedScorer
+from pipeline_lib.train.phases import count_tokens
+from pipeline_lib.train.token_budget import Tokens, count_reused
+
+
+class UnpaddedLogprobs:
+    """Mixin that scores paths in passes without padding.
+
+    Listed before GRPOTrainer or RLOOTrainer among the bases: both call these methods on themselves and
+    have no argument that would replace them.
+    """
+
+    _grad_B: torch.Tensor | None = None
+    """Rows whose loss has a gradient, while a loss is computed."""
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """TRL's loss. Overridden since only here the advantages are available to the scoring below."""
+        trainer: Any = self
+        all_rows = trainer.beta != 0 or getattr(trainer, "_entropy_bonus_enabled", False)
+        self._grad_B = None if all_rows else inputs["advantages"] != 0
+        try:
+            loss: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[misc]
+        finally:
+            self._grad_B = None
+        return loss
+
+    def _get_per_token_logps_and_entropies(  # noqa: PLR0913 - TRL's signature
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        *,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        **images: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        """Log-probabilities [B, C], entropies [B, C] or None, auxiliary loss or None.
+
+        Overridden since TRL scores a batch as one rectangle, padding included.
+        """
+        rectangle = super()._get_per_token_logps_and_entropies  # type: ignore[misc]
+        given = {name: value for name, value in images.items() if value is not None}
+        if compute_aux_loss or given:
+            # Images are not stored by row, and experts are balanced over a whole batch.
+            scored: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None] = rectangle(
+                model,
+                input_ids,
+                attention_mask,
+                logits_to_keep,
+                batch_size,
+                compute_entropy=compute_entropy,
+                compute_aux_loss=compute_aux_loss,
+                **given,
+            )
+            return scored
+        scorer = UnpaddedScorer(
+            model=model,
+            score_rectangle=partial(rectangle, compute_entropy=compute_entropy),
+            autocast=self.accelerator.autocast,  # type: ignore[attr-defined]
+            ids_BPC=input_ids,
+            mask_BPC=attention_mask,
+            width=logits_to_keep,
+        )
+        grad_B = self._grad_B
+        if grad_B is None:
+            grad_B = torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
+        scores = scorer.score(grad_B=grad_B, max_rows=batch_size or len(input_ids))
+        return scores[0], scores[1] if compute_entropy else None, None
+
+
+class GroupAdvantages:
+    """Mixin that replaces TRL's advantages by those of an `AdvantageRule`.
+
+    This is the one seam between advantage rules and TRL, which computes advantages inline, between
+    drawing and logging. TRL's own metrics of rewards are left as they are.
+    """
+
+    _rewards_BK: torch.Tensor
+    """Rewards of the last draw, of all processes."""
+
+    def __init__(self, *, advantage_rule: AdvantageRule, **options: Any) -> None:
+        super().__init__(**options)
+        self._advantage_rule = advantage_rule
+
+    def _calculate_rewards(self, *inputs: Any) -> torch.Tensor:
+        """TRL's rewards [B, K]. Overridden to keep them for the method below."""
+        self._rewards_BK = super()._calculate_rewards(*inputs)  # type: ignore[misc]
+        return self._rewards_BK
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """TRL's result with other ``advantages``: those of this process, [B] or a part of it."""
+        trainer: Any = self
+        scored: dict[str, Any] = super()._generate_and_score_completions(  # type: ignore[misc]
+            inputs
+        )
+        size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
+        rewards_PNK = self._rewards_BK.view(-1, size, self._rewards_BK.shape[1])
+        advantages_B = compute_advantages(self._advantage_rule, rewards_PNK).flatten()
+        start = trainer.accelerator.process_index * len(inputs)
+        scored["advantages"] = advantages_B[start : start + len(inputs)]
+        return scored
+
+    def count_processed_tokens(self) -> Tokens:
+        """Tokens of the drawn paths, prompts included."""
+        trainer: Any = self
+        return count_reused(int(trainer.state.num_input_tokens_seen), passes=trainer.num_iterations)
+
+
+class VerifiedGrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
+    """TRL's trainer, with ratios to the policy that drew the paths also where another engine did."""
+
+    def __init__(self, *, use_sampling_logprobs: bool, **options: Any) -> None:
+        super().__init__(**options)
+        self._use_sampling_logprobs = use_sampling_logprobs
+
+    @override
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """TRL's result; its old log-probabilities are the trainer's own, except under its own vLLM."""
+        scored = super()._generate_and_score_completions(inputs)
+        if self._use_sampling_logprobs:
+            scored["old_per_token_logps"] = scored["sampling_per_token_logps"]
+        return scored
+
+
+class VerifiedRlooTrainer(GroupAdvantages, UnpaddedLogprobs, RLOOTrainer):
+    """TRL's trainer, with the ``rollout_func`` that TRL offers for GRPO alone."""
+
+    def __init__(self, *, rollout_func: RolloutFunc, **options: Any) -> None:
+        super().__init__(**options)
+        self._rollout_func = rollout_func
+        self._drawn: dict[str, list[Any]] = {}
+
+    @override
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """TRL's result, for paths drawn beforehand. ``failed`` joins the columns of the reward function."""
+        self._drawn = self._rollout_func([row["prompt"] for row in inputs], self)
+        for row, failed in zip(inputs, self._drawn["failed"], strict=True):
+            row["failed"] = failed
+        return super()._generate_and_score_completions(inputs)
+
+    @override
+    def _tokenize_prompts(self, *_: Any) -> Any:
+        """The prompts of the drawn paths, with no images, where TRL would tokenize."""
+        return self._drawn["prompt_ids"], None, {}
+
+    @override
+    def _generate_single_turn(self, *_: Any) -> Any:
+        """The drawn paths, where TRL would generate."""
+        return self._drawn["completion_ids"]
+
+
+class TokenizedDpoTrainer(DPOTrainer):
+    """TRL's trainer on rows of token ids, which counts their tokens."""
+
+    @override
+    def _prepare_dataset(self, dataset: Dataset, *_: Any) -> Dataset:
+        """The rows as they are. TRL takes texts alone, and lets tokens reach from prompt to completion."""
+        return dataset
+
+    def count_processed_tokens(self) -> Tokens:
+        """Tokens of both completions of every pair, each with its prompt."""
+        columns = ("prompt_ids", "prompt_ids", "chosen_ids", "rejected_ids")
+        return Tokens(trained=count_tokens(self.train_dataset, *columns))

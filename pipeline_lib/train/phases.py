@@ -1,0 +1,313 @@
+"""One phase of optimization, from a policy folder to a policy folder, by any transformers trainer.
+
+Shared by all methods: trainer settings, the order of rows, checkpoints, resume, the log. Losses are in
+`offline`, `online` and `ppo`.
+"""
+
+import itertools
+import math
+import pathlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import PrinterCallback, Trainer, TrainerCallback
+from typing_extensions import override
+
+from pipeline_lib.determinism import deterministic, trainer_seed
+from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.params.train import LoraParams
+from pipeline_lib.problems.trained import Asked
+from pipeline_lib.seeding import child_random
+from pipeline_lib.store import checkpoints, manifests
+from pipeline_lib.train.divergence import DivergenceCheck
+from pipeline_lib.train.library_logs import silence_libraries
+from pipeline_lib.train.memory import fitting_rows
+from pipeline_lib.train.tracking.trackers import Trackers
+from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.weights import policies
+from pipeline_lib.train.weights.policies import Policy, load_policy
+
+Progress = Callable[[int, int, Mapping[str, float]], None]
+"""Called with step, total steps of the phase and the step's metrics."""
+
+Row = Mapping[str, Any]
+
+METRICS: Mapping[str, str] = {
+    "loss": "loss",
+    "learning_rate": "lr",
+    "grad_norm": "grad_norm",
+    "entropy": "entropy",
+    "mean_token_accuracy": "token_accuracy",
+    "reward": "reward",
+    "frac_reward_zero_std": "equal_groups",
+    "completions/mean_length": "mean_tokens",
+    "completions/clipped_ratio": "truncated",
+    "rewards/margins": "margin",
+    "rewards/accuracies": "pair_accuracy",
+    "unjudged": "unjudged",
+    "kl": "kl",
+    "update_kl": "update_kl",
+    "clip_fraction": "clip_fraction",
+    "value_loss": "value_loss",
+    "explained_variance": "explained_variance",
+    "rollouts/accuracy": "accuracy",
+    "rollouts/children": "children",
+    "rollouts/drawn_tokens": "drawn_tokens",
+    "rollouts/critical_tokens": "critical_tokens",
+    "rollouts/lost_sequences": "lost_sequences",
+    "base_reward": "base_reward",
+    "best_classmate_score": "best_classmate_score",
+    "avg_classmate_score": "avg_classmate_score",
+    "final_reward": "final_reward",
+    "lift": "lift",
+    "leak_rate": "leak_rate",
+    "empty_prefix_rate": "empty_prefix_rate",
+    "kept_steps": "kept_steps",
+    "unique_share": "unique_share",
+}
+"""Metrics of the log, by TRL's names. Durations are left out, since they differ from run to run."""
+METRIC_FAMILIES = ("classmate_scores/", "failure_rate/")
+"""Beginnings of further names, each of which is kept; a name follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Steps, batches and learning rate of a phase."""
+
+    steps: int
+    lr: float
+    batch_size: int
+    """Sequences, pairs or paths per optimizer step."""
+    micro_batch_size: int | None
+    """Sequences, pairs or paths per forward/backward pass; None: as many as fit into memory."""
+    shape: str
+    """Learning-rate schedule after warm-up, by its name in transformers."""
+    warmup_fraction: float
+    """Share of the steps, rounded up, over which the rate rises linearly from 0 at the first step. The
+    last step is never one of them, so a single step has the full rate.
+    """
+    checkpoint_every: int
+    gradient_checkpointing: bool | None = None
+    """Compute activations again in the backward pass; None: on a GPU."""
+
+
+MakeTrainer = Callable[[Policy, TrainerSettings], Any]
+"""Makes a trainer from a policy and the settings that all methods share: a transformers ``Trainer``
+with a method ``count_processed_tokens() -> Tokens``."""
+VALIDATION_LOSS = "validation_loss"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A trainer and its schedule; :func:`run_phase` gets the folders."""
+
+    name: str
+    schedule: Schedule
+    make_trainer: MakeTrainer
+    row_tokens: Callable[[Any], int] | None = None
+    """From the tokenizer to the tokens of the longest sequence, pair or path; needed where the schedule
+    leaves ``micro_batch_size`` open."""
+    lora: LoraParams = policies.FULL
+    """Adapters that are trained; not enabled: the weights are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainContext:
+    """Values that all phases of one training share."""
+
+    work: pathlib.Path
+    """Folder for checkpoints and for the results of phases."""
+    key: str
+    seed: int
+    threads: int
+    progress: Progress | None
+    trackers: Trackers | None = None
+    problems: Iterable[Asked] = ()
+    """Those that are trained on."""
+    deadline: float | None = None
+    """Time of `time.perf_counter` after which a phase ends behind a checkpoint."""
+
+
+def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
+    """Train the policy of ``source``; return the sealed folder of the result.
+
+    A finished phase is reused; an interrupted one resumes from its newest checkpoint that verifies. On a
+    CPU the result is then bit-identical to that of an unbroken run.
+
+    Raises:
+        BudgetReachedError: the deadline was reached; the same call resumes.
+        DivergedError: loss or weights are not finite; nothing is published.
+    """
+    work = context.work / phase.name
+    result = work / "result"
+    if manifests.current(result, kind=policies.KIND, key=context.key) is not None:
+        return result
+    seed = trainer_seed(context.seed, "training", phase.name)
+    with silence_libraries(), deterministic(threads=context.threads, seed=seed):
+        policy = load_policy(source, lora=phase.lora)
+        trainer = phase.make_trainer(
+            policy, _settings(phase, policy, work, seed) | _tracker_settings(phase, context)
+        )
+        for weight in filter(lambda one: one.requires_grad, trainer.model.parameters()):
+            # TRL makes adapters on a base in 4 bits bfloat16, which loses small updates.
+            weight.data = weight.data.float()
+        trainer.remove_callback(PrinterCallback)
+        for callback in context.trackers.callbacks(phase.name) if context.trackers else ():
+            trainer.add_callback(callback)
+        divergence = DivergenceCheck(phase=phase.name, lr=phase.schedule.lr)
+        trainer.add_callback(
+            _SealAndReport(key=context.key, divergence=divergence, progress=context.progress)
+        )
+        if context.deadline is not None:
+            trainer.add_callback(_StopInTime(context.deadline))
+        resumed = checkpoints.newest(work, key=context.key)
+        trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+        if trainer.state.global_step < phase.schedule.steps:
+            raise BudgetReachedError(
+                f"step {trainer.state.global_step} of {phase.schedule.steps}: time limit reached; "
+                "run the same command to resume"
+            )
+        trained = trainer.accelerator.unwrap_model(trainer.model)
+        divergence.check_weights(trained.parameters(), step=trainer.state.global_step)
+        policies.save_policy(
+            trained,
+            result,
+            source=source,
+            log=_log(trainer, phase.name),
+            key=context.key,
+            tokens=trainer.count_processed_tokens(),
+        )
+    return result
+
+
+def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> TrainerSettings:
+    schedule = phase.schedule
+    gpu = torch.cuda.is_available()
+    asked = schedule.gradient_checkpointing
+    checkpointing = gpu if asked is None else asked
+    micro_batch_size = schedule.micro_batch_size
+    if micro_batch_size is None:
+        assert phase.row_tokens is not None
+        micro_batch_size = fitting_rows(
+            policy.model.config,
+            batch_size=schedule.batch_size,
+            row_tokens=phase.row_tokens(policy.tokenizer),
+            checkpointing=checkpointing,
+        )
+    values = {
+        "output_dir": str(work),
+        "max_steps": schedule.steps,
+        "per_device_train_batch_size": micro_batch_size,
+        "gradient_accumulation_steps": schedule.batch_size // micro_batch_size,
+        "learning_rate": schedule.lr,
+        "lr_scheduler_type": schedule.shape,
+        "warmup_steps": _warmup_steps(schedule),
+        "max_grad_norm": 1.0,
+        "seed": seed,
+        # `order_rows` has shuffled them, so that their order depends on the seed alone.
+        "train_sampling_strategy": "sequential",
+        "save_steps": schedule.checkpoint_every,
+        "save_total_limit": 2,
+        "logging_steps": 1,
+        # A loss that is not finite ends the training; the filter would log another in its place.
+        "logging_nan_inf_filter": False,
+        "disable_tqdm": True,
+        "use_cpu": not gpu,
+        "bf16": gpu,
+        "gradient_checkpointing": checkpointing,
+    }
+    return TrainerSettings(values)
+
+
+def _warmup_steps(schedule: Schedule) -> int:
+    return min(math.ceil(schedule.warmup_fraction * schedule.steps), schedule.steps - 1)
+
+
+def _tracker_settings(phase: Phase, context: TrainContext) -> dict[str, Any]:
+    return context.trackers.settings(phase.name) if context.trackers else {"report_to": "none"}
+
+
+def order_rows(rows: Dataset, settings: TrainerSettings, *, sequences_per_row: int = 1) -> Dataset:
+    """The rows that the phase consumes: repeated passes over ``rows``, each shuffled anew.
+
+    They are one long epoch, since a resumed run could differ at a boundary between epochs.
+    """
+    sequences_per_step = (
+        settings["per_device_train_batch_size"] * settings["gradient_accumulation_steps"]
+    )
+    count = settings["max_steps"] * sequences_per_step // sequences_per_row
+    indices: list[int] = []
+    for turn in itertools.count():
+        order = list(range(len(rows)))
+        child_random(settings["seed"], "order", turn).shuffle(order)
+        indices.extend(order)
+        if len(indices) >= count:
+            break
+    return rows.select(indices[:count])
+
+
+def count_tokens(rows: Any, *columns: str) -> int:
+    """Number of tokens in the ``columns`` of a data set of token ids."""
+    return sum(len(ids) for column in columns for ids in rows[column])
+
+
+class _SealAndReport(TrainerCallback):
+    """Seals each checkpoint, and checks the loss and calls ``progress`` after each step."""
+
+    def __init__(self, *, key: str, divergence: DivergenceCheck, progress: Progress | None) -> None:
+        self._key = key
+        self._divergence = divergence
+        self._progress = progress
+
+    @override
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        folder = pathlib.Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        checkpoints.seal(folder, key=self._key)
+
+    @override
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: Row | None = None, **kwargs: Any
+    ) -> None:
+        if logs is None or "loss" not in logs:
+            return
+        self._divergence.check_loss(logs["loss"], step=state.global_step)
+        if self._progress is not None:
+            self._progress(state.global_step, state.max_steps, _metrics(logs))
+
+
+class _StopInTime(TrainerCallback):
+    """Ends a training behind a checkpoint once its time is over."""
+
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
+
+    @override
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step < state.max_steps and time.perf_counter() > self._deadline:
+            control.should_save = control.should_training_stop = True
+
+
+def _metrics(entry: Row) -> dict[str, float]:
+    members = {name: name for name in entry if name.startswith(METRIC_FAMILIES)}
+    return {
+        name: float(entry[trl_name])
+        for trl_name, name in {**METRICS, **members}.items()
+        if entry.get(trl_name) is not None
+    }
+
+
+def _log(trainer: Trainer, name: str) -> list[dict[str, Any]]:
+    """A row per step with its metrics and its validation loss, which may exist for step 0."""
+    rows: dict[int, dict[str, Any]] = {}
+    for entry in trainer.state.log_history:
+        found = _metrics(entry) if "loss" in entry else {}
+        if "eval_loss" in entry:
+            found[VALIDATION_LOSS] = float(entry["eval_loss"])
+        if found:
+            step = int(entry["step"])
+            rows[step] = {"phase": name, "step": step} | rows.get(step, {}) | found
+    return list(rows.values())

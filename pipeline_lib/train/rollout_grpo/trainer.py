@@ -1,0 +1,225 @@
+"""GRPO over rollouts as a trainer of transformers: its loop, checkpoints and log, with a step of its own.
+
+A step draws rollouts, scores their sequences once with the start of training, and makes ``updates`` updates on
+all of them. All of it is one step of the trainer, so that no checkpoint falls between a draw and its last
+update: a resumed run computes what an unbroken one does.
+
+The probabilities of the drawing policy are those of the first update's own passes, since no weight has moved
+by then. So a ratio is exactly 1 there, in any precision, which the engine's log-probabilities, of other
+batches, would not give. No pass has dropout, for the same reason.
+
+Only public methods of the trainer are overridden. Weights and sums are float32.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import Trainer, TrainingArguments
+from typing_extensions import override
+
+from pipeline_lib.train.bfloat16_products import bfloat16_products
+from pipeline_lib.train.offline.matrix_optimizer import make_optimizer
+from pipeline_lib.train.online.rollout_settings import select_prompts
+from pipeline_lib.train.phases import MakeTrainer, Row
+from pipeline_lib.train.ppo.losses import TokenMeans, clip_indicators, k3_kl
+from pipeline_lib.train.ppo.token_scores import Reference
+from pipeline_lib.train.rollout_grpo.losses import sequence_losses
+from pipeline_lib.train.rollout_grpo.rollouts import (
+    RewardedRollout,
+    RolloutSource,
+    draw_metrics,
+    weigh_sequences,
+)
+from pipeline_lib.train.rollout_grpo.sequences import SequenceBatch, make_batches
+from pipeline_lib.train.token_budget import Tokens, count_reused
+from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.weights.policies import FULL, Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Settings of a step."""
+
+    group_size: int
+    """Rollouts of each prompt."""
+    updates: int
+    """Of the weights, on each draw."""
+    clip: float
+    kl_coef: float
+    pass_tokens: int
+    """Tokens of a forward/backward pass, padding included, at most."""
+    bfloat16: bool
+    """Matrix products in bfloat16, over float32 weights."""
+
+
+def trainer_factory(rows: Sequence[Row], *, source: RolloutSource, plan: Plan) -> MakeTrainer:
+    """A factory of trainers on rows with a ``problem_id`` and a ``prompt``.
+
+    The schedule's batches are rollouts, in one micro-batch.
+    """
+
+    def make(policy: Policy, settings: TrainerSettings) -> Trainer:
+        return RolloutTrainer(policy, settings, rows, source, plan)
+
+    return make
+
+
+@dataclass(slots=True, kw_only=True)
+class _Pass:
+    """A batch with the constants of its loss."""
+
+    batch: SequenceBatch
+    reference_BT: Tensor
+    """Log-probabilities at the start of training."""
+    old_BT: Tensor | None = None
+    """Those of the drawing policy, once the first update has computed them."""
+
+
+class RolloutTrainer(Trainer):
+    """Draws, scores and updates in each step; see the module's docstring."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        settings: TrainerSettings,
+        rows: Sequence[Row],
+        source: RolloutSource,
+        plan: Plan,
+    ) -> None:
+        self._plan, self._source = plan, source
+        self._tokenizer = policy.tokenizer
+        whole = {
+            "per_device_train_batch_size": settings["per_device_train_batch_size"]
+            // plan.group_size,
+            "gradient_accumulation_steps": 1,
+            "remove_unused_columns": False,
+            "bf16": False,
+        }
+        args = settings.make(TrainingArguments, **whole)
+        self._reference = Reference.of(policy.model, FULL, args.device)
+        super().__init__(
+            model=policy.model,
+            args=args,
+            train_dataset=select_prompts(rows, settings, group_size=plan.group_size),
+            data_collator=_keep_rows,
+            processing_class=policy.tokenizer,
+        )
+        self._step_metrics: dict[str, float] = {}
+
+    @override
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
+        """One step except its last weight update, which the trainer's loop makes."""
+        del num_items_in_batch  # It counts labels, of which there are none.
+        plain = self.accelerator.unwrap_model(model)
+        rollouts = self._draw(plain, inputs)
+        self._step_metrics = draw_metrics(rollouts, group_size=self._plan.group_size)
+        sequences = weigh_sequences(rollouts, group_size=self._plan.group_size)
+        total = torch.zeros((), device=self.args.device)
+        if not sequences:
+            # Without gradients the update that follows changes nothing.
+            return total
+        batches = make_batches(
+            sequences,
+            pass_tokens=self._plan.pass_tokens,
+            pad_id=self._tokenizer.pad_token_id,
+            device=self.args.device,
+        )
+        plain.eval()
+        passes = self._score(plain, batches)
+        means = TokenMeans()
+        for update in range(self._plan.updates):
+            if update:
+                self._update(model)
+            total += self._add_gradients(plain, passes, len(sequences), means)
+        self._step_metrics |= means.means()
+        return total / self._plan.updates
+
+    def _draw(self, plain: Any, rows: Sequence[Row]) -> list[RewardedRollout]:
+        """A group of new rollouts for each row."""
+        rollouts = self._source.draw(
+            [row["prompt"] for row in rows for _ in range(self._plan.group_size)],
+            model=plain,
+            tokenizer=self._tokenizer,
+            step=self.state.global_step,
+        )
+        self.state.num_input_tokens_seen += sum(
+            len(row.ids_L) for rollout in rollouts for row in rollout.sequences
+        )
+        return rollouts
+
+    @torch.no_grad()
+    def _score(self, plain: Any, batches: Sequence[SequenceBatch]) -> list[_Pass]:
+        """The passes, with log-probabilities at the start of training."""
+        with self._reference.open(plain) as reference:
+            return [
+                _Pass(batch=batch, reference_BT=self._logprobs(reference, batch))
+                for batch in batches
+            ]
+
+    def _logprobs(self, model: Any, batch: SequenceBatch) -> Tensor:
+        with bfloat16_products(model, enabled=self._plan.bfloat16):
+            return batch.logprobs(model)
+
+    def _add_gradients(
+        self, plain: Any, passes: Sequence[_Pass], count: int, means: TokenMeans
+    ) -> Tensor:
+        """Add the gradients of the mean loss of ``count`` sequences; that loss."""
+        total = torch.zeros((), device=self.args.device)
+        for one in passes:
+            loss = self._summed_loss(plain, one, means) / count
+            self.accelerator.backward(loss)
+            total += loss.detach()
+        return total
+
+    def _summed_loss(self, plain: Any, one: _Pass, means: TokenMeans) -> Tensor:
+        batch, clip = one.batch, self._plan.clip
+        mask_BT, logprobs_BT = batch.mask, self._logprobs(plain, batch)
+        if one.old_BT is None:
+            one.old_BT = logprobs_BT.detach()
+        means.add(
+            mask_BT,
+            kl=k3_kl(logprobs_BT, one.reference_BT),
+            update_kl=k3_kl(one.old_BT, logprobs_BT),
+            clip_fraction=clip_indicators(logprobs_BT, one.old_BT, clip=clip),
+        )
+        return sequence_losses(
+            logprobs_BT,
+            one.old_BT,
+            one.reference_BT,
+            mask_BT=mask_BT,
+            advantages_B=batch.advantages_B,
+            siblings_B=batch.siblings_B,
+            clip=clip,
+            kl_coef=self._plan.kl_coef,
+        ).sum()
+
+    def _update(self, model: Any) -> None:
+        """Update the weights, as the trainer's loop does after the last gradients of a step."""
+        assert self.optimizer is not None
+        self.accelerator.clip_grad_norm_(model.parameters(), self.args.max_grad_norm)
+        self.optimizer.step()
+        model.zero_grad()
+
+    def count_processed_tokens(self) -> Tokens:
+        """Tokens of the drawn sequences, prefixes included."""
+        return count_reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
+
+    @override
+    def create_optimizer(self, model: Any = None) -> Any:
+        """AdamW, without weight decay."""
+        if self.optimizer is None:
+            self.optimizer = make_optimizer(self.model, lr=self.args.learning_rate, muon_lr=None)
+        return self.optimizer
+
+    @override
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log a step together with its own metrics."""
+        super().log({**logs, **self._step_metrics} if "loss" in logs else logs, start_time)
+
+
+def _keep_rows(rows: list[Any]) -> Any:
+    """A collator that leaves rows as they are: prompts become tensors with what is drawn for them."""
+    return rows

@@ -1,0 +1,185 @@
+"""Experiment trackers, as transformers integrates them, for its trainers and for other training loops.
+
+They are no part of a result: their files are kept with the logs, and no stage key depends on them.
+"""
+
+import logging
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.integrations import integration_utils
+from typing_extensions import override
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.store.files import write_text
+
+if TYPE_CHECKING:
+    from dvclive.live import Live
+
+_KNOWN: Mapping[str, Callable[[], TrainerCallback]] = integration_utils.INTEGRATION_TO_CALLBACK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trackers:
+    """Names of trackers, and the folder of those that write files."""
+
+    names: Sequence[str]
+    """Their names in transformers: dvclive, tensorboard, wandb, trackio, ..."""
+    folder: pathlib.Path
+
+    def check(self) -> None:
+        """Refuse unknown names, and trackers whose package is missing.
+
+        Raises:
+            BadInputError: the message lists the known names, or what to install.
+        """
+        for name in self.names:
+            if name not in _KNOWN:
+                known = ", ".join(sorted(_KNOWN))
+                raise BadInputError(f"execution.report_to: {name} is unknown; known are {known}")
+            is_available = getattr(integration_utils, f"is_{name}_available", None)
+            if is_available is not None and not is_available():
+                raise BadInputError(
+                    f"execution.report_to: {name} is not installed; run `pip install {name}`"
+                )
+            try:
+                # Some read their settings from the environment when they are made.
+                _KNOWN[name]()
+            except (RuntimeError, ImportError) as error:
+                raise BadInputError(
+                    f"execution.report_to: {name}: {' '.join(str(error).split())}"
+                ) from error
+
+    def settings(self, phase: str) -> dict[str, Any]:
+        """Arguments of a trainer for the trackers that write no files."""
+        other = [name for name in self.names if name not in _FILE_TRACKERS]
+        return {"report_to": other or "none", "run_name": phase, "project": "reasonloop"}
+
+    def callbacks(self, phase: str) -> list[TrainerCallback]:
+        """Callbacks of the trackers that write files, each to a folder for the phase."""
+        return [
+            callback
+            for name, make in _FILE_TRACKERS.items()
+            if name in self.names
+            for callback in make(self.folder / name / phase)
+        ]
+
+    def step_logger(self, phase: str, facts: Mapping[str, Any]) -> "StepLogger":
+        """A logger for a training loop without a transformers trainer; ``facts`` are its params."""
+        return StepLogger(self, phase, facts)
+
+
+def trackers_beside(output: pathlib.Path, names: Sequence[str]) -> Trackers:
+    """The trackers of a training without a workspace, with their files in OUTPUT.trackers.
+
+    Raises:
+        BadInputError: as `Trackers.check`.
+    """
+    trackers = Trackers(names=names, folder=output.with_name(f"{output.name}.trackers"))
+    trackers.check()
+    return trackers
+
+
+class StepLogger:
+    """Calls trackers as a trainer would, from the first logged step on."""
+
+    def __init__(self, trackers: Trackers, phase: str, facts: Mapping[str, Any]) -> None:
+        self._trackers = trackers
+        self._phase = phase
+        self._facts = facts
+        self._opened: _OpenTrackers | None = None
+
+    def log(self, step: int, total: int, metrics: Mapping[str, float]) -> None:
+        """Log the metrics of a step."""
+        if self._opened is None:
+            # Not earlier: under torchrun, TrainingArguments need the process group.
+            self._opened = self._open()
+            self._opened.send("on_train_begin")
+        self._opened.state.global_step, self._opened.state.max_steps = step, total
+        self._opened.send("on_log", logs=dict(metrics))
+
+    def close(self) -> None:
+        """Close the trackers, if a step was logged."""
+        if self._opened is not None:
+            self._opened.send("on_train_end")
+
+    def _open(self) -> "_OpenTrackers":
+        trackers = self._trackers
+        settings = _Settings(output_dir=str(trackers.folder), **trackers.settings(self._phase))
+        settings.facts = self._facts
+        other = [_KNOWN[name]() for name in trackers.names if name not in _FILE_TRACKERS]
+        return _OpenTrackers(
+            settings=settings,
+            state=TrainerState(),
+            callbacks=[*other, *trackers.callbacks(self._phase)],
+        )
+
+
+class _Settings(TrainingArguments):
+    """TrainingArguments that trackers record as ``facts``."""
+
+    facts: Mapping[str, Any]
+
+    @override
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.facts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenTrackers:
+    settings: _Settings
+    state: TrainerState
+    callbacks: Sequence[TrainerCallback]
+
+    def send(self, event: str, **content: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, event)(self.settings, self.state, TrainerControl(), **content)
+
+
+def _dvclive(folder: pathlib.Path) -> list[TrainerCallback]:
+    from dvclive.live import Live  # noqa: PLC0415 - a second to import, and rarely used
+
+    # Neither a dvc.yaml nor a DVC experiment: this repository has stages of its own.
+    live = Live(dir=str(folder), dvcyaml=None, save_dvc_exp=False, resume=True)
+    logging.getLogger("dvclive").setLevel(logging.ERROR)
+    return [_LiveSteps(live, folder), integration_utils.DVCLiveCallback(live=live)]
+
+
+class _LiveSteps(TrainerCallback):
+    """Sets the step of DVCLive to the trainer's, also in a resumed run."""
+
+    def __init__(self, live: "Live", folder: pathlib.Path) -> None:
+        self._live = live
+        self._folder = folder
+        self._first = True
+
+    @override
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self._first:
+            _drop_rows(self._folder, from_step=state.global_step)
+            self._first = False
+        self._live.step = state.global_step
+
+
+def _drop_rows(folder: pathlib.Path, *, from_step: int) -> None:
+    """Drop the rows of steps that are run again, which DVCLive would list twice."""
+    for file in folder.rglob("*.tsv"):
+        header, *rows = file.read_text("utf-8").splitlines(keepends=True) or [""]
+        whole = [row for row in rows if row.endswith("\n")]
+        kept = [row for row in whole if int(row.split("\t")[0]) < from_step]
+        write_text(file, header + "".join(kept))
+
+
+def _tensorboard(folder: pathlib.Path) -> list[TrainerCallback]:
+    callback = integration_utils.TensorBoardCallback()  # type: ignore[no-untyped-call]
+    callback.logging_dir = str(folder)
+    return [callback]
+
+
+_FILE_TRACKERS: Mapping[str, Callable[[pathlib.Path], list[TrainerCallback]]] = {
+    "dvclive": _dvclive,
+    "tensorboard": _tensorboard,
+}

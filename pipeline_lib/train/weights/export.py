@@ -1,0 +1,68 @@
+"""Export of a model with adapters merged into it, in any precision, as a Hugging Face folder."""
+
+import pathlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from pipeline_lib.engines.precision import RECORD
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.trained import write_record
+from pipeline_lib.store.folders import replaced
+from pipeline_lib.train.library_logs import silence_libraries
+from pipeline_lib.train.weights import adapters, models
+from pipeline_lib.train.weights.policies import load_tokenizer
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+_CARD = "README.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """Size and precision of the exported model."""
+
+    num_weights: int
+    dtype: str
+
+
+def export_model(
+    source: str,
+    output: pathlib.Path,
+    *,
+    on_top: Sequence[pathlib.Path] = (),
+    dtype: Dtype | None = None,
+) -> Exported:
+    """Write the model of ``source`` with the adapters ``on_top`` merged into it, in this order.
+
+    Adapters are added in float32. The folder gets weights, config, tokenizer with chat template, and the
+    model card if ``source`` has one.
+
+    Args:
+        source: a Hugging Face folder or hub id.
+        output: the folder to write; it must not exist.
+        on_top: folders of adapters.
+        dtype: precision of the weights; None takes the one in which ``source`` is drawn.
+
+    Raises:
+        BadInputError: ``output`` exists, or something cannot be read or does not fit.
+    """
+    if output.exists():
+        raise BadInputError(f"{output}: exists; remove it or choose another --output")
+    if on_top:
+        adapters.check_base(on_top[0], source)
+    with silence_libraries():
+        model = models.load_merged(source, on_top)
+        drawn = vars(model.config).pop(RECORD, None)
+        name = dtype or drawn or "float32"
+        model = model.to(getattr(torch, name))
+        with replaced(output) as fresh:
+            models.save_model(model, fresh)
+            load_tokenizer(source).save_pretrained(fresh)
+            write_record(fresh, (), start=source)
+            card = pathlib.Path(source) / _CARD
+            if card.is_file():
+                shutil.copyfile(card, fresh / _CARD)
+    return Exported(num_weights=model.num_parameters(), dtype=name)

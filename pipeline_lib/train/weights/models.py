@@ -1,0 +1,79 @@
+"""Models with plain weights: loaded, held in float32, merged with adapters, written.
+
+Every model is loaded and written here, so that one that can be loaded can be saved.
+"""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, GenerationConfig
+
+from pipeline_lib.engines.precision import RECORD
+from pipeline_lib.engines.pretrained import load_pretrained
+from pipeline_lib.train.weights import adapters
+
+
+def training_dtype(*, trains_weights: bool, on_gpu: bool) -> torch.dtype:
+    """float32 for weights that are trained: bfloat16 loses updates below half of its step, and AdamW's with them.
+
+    A frozen base under adapters is bfloat16 on a GPU. Autocast multiplies in bfloat16 there in both cases.
+    """
+    return torch.bfloat16 if on_gpu and not trains_weights else torch.float32
+
+
+def load_model(source: str, **options: Any) -> Any:
+    """The model of a Hugging Face folder or hub id.
+
+    Raises:
+        BadInputError: the model cannot be read.
+    """
+    model = load_pretrained(AutoModelForCausalLM.from_pretrained, source, **options)
+    model.generation_config = _valid(model.generation_config)
+    return model
+
+
+def load_in_float32(source: str) -> Any:
+    """The model in float32; its config records the stored precision, in which it is drawn.
+
+    Raises:
+        BadInputError: the model cannot be read.
+    """
+    model = load_model(source, dtype="auto")
+    if model.dtype is not torch.float32:
+        setattr(model.config, RECORD, str(model.dtype).removeprefix("torch."))
+    return model.float()
+
+
+def load_merged(source: str, on_top: Sequence[pathlib.Path]) -> Any:
+    """The model of ``source`` in float32, with the adapters ``on_top`` added to its weights in this order.
+
+    Raises:
+        BadInputError: a model or adapter cannot be read or does not fit.
+    """
+    model = load_in_float32(source)
+    for folder in on_top:
+        adapters.check(folder)
+        model = adapters.merge(adapters.load(model, folder))
+    return model
+
+
+def save_model(model: Any, folder: pathlib.Path) -> None:
+    """Write a model, or the adapter of a model with one, in its present precision."""
+    model.save_pretrained(folder)
+
+
+def _valid(config: GenerationConfig) -> GenerationConfig:
+    """A config that transformers agrees to save; it loads others.
+
+    Models are shipped with a temperature and without ``do_sample``. Other faults leave the end tokens alone.
+    """
+    for _ in range(2):
+        try:
+            config.validate(strict=True)
+        except ValueError:
+            config.do_sample = True
+        else:
+            return config
+    return GenerationConfig(eos_token_id=config.eos_token_id)  # type: ignore[no-untyped-call]

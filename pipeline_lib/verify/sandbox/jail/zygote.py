@@ -1,0 +1,191 @@
+"""Warm interpreter in the jail: forks a candidate process per program, and examiner processes.
+
+Started by `sandbox.client` as a fresh interpreter with a scrubbed environment. It never reads a
+program or its tests, only passes descriptors on, so candidates cannot see each other. Candidate and
+examiner are two processes connected by a socket.
+"""
+
+import contextlib
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Collection, Sequence
+from typing import Any, NoReturn
+
+from pipeline_lib.verify.sandbox.jail import kernel
+from pipeline_lib.verify.sandbox.jail.candidate_process import serve_calls
+from pipeline_lib.verify.sandbox.jail.examiner_process import ExaminerProcess
+from pipeline_lib.verify.sandbox.jail.isolation import JAILS, Jail, lock_down, process_filter
+from pipeline_lib.verify.sandbox.jail.limits import MESSAGE_BYTES, Watch
+from pipeline_lib.verify.sandbox.jail.warm_up import import_warm_modules, warm_up
+from pipeline_lib.verify.sandbox.protocol.channel import Channel
+
+TESTS_EXTRA_BYTES = 512 << 20
+"""Memory of the examiner beyond the candidate's limit, for values that the candidate returns."""
+EXIT_GRACE_S = 0.5
+"""Time for a candidate to exit after the end of its channel."""
+PINNED_S = 0.1
+"""Candidate and examiner share a CPU for so long: on two CPUs each call would wake an idle one,
+which costs more than most calls. A longer run is mostly computing and may use any CPU."""
+
+
+class Zygote:
+    """Serves runs in order until the client is gone.
+
+    Args:
+        jail: Isolation of the candidate process.
+        memory_bytes: Address space of the candidate's process.
+        client: A descriptor that becomes readable when the client is gone.
+    """
+
+    def __init__(self, jail: Jail, *, memory_bytes: int, client: int) -> None:
+        self._jail = jail
+        self._memory_bytes = memory_bytes
+        self._client = client
+        self._all_cpus = os.sched_getaffinity(0)
+        self._examiner: ExaminerProcess | None = None
+
+    def serve(self, control: socket.socket) -> None:
+        """Answer requests on ``control`` in turn.
+
+        The descriptors of a request are the program; the tests, an encoded `TestSuite`; a file for
+        the examiner's result; one for what the program prints; and its input if it is run as a
+        process. Their contents never enter the memory of this process.
+        """
+        while True:
+            ready = select.select([control.fileno(), self._client], [], [])[0]
+            if self._client in ready:
+                return
+            message, descriptors, *_ = socket.recv_fds(control, MESSAGE_BYTES, 5)
+            if not message:
+                return
+            report = self._run(descriptors, timeout_s=json.loads(message)["timeout_s"])
+            if report is None:
+                return
+            for descriptor in descriptors:
+                os.close(descriptor)
+            control.send(json.dumps(report).encode())
+
+    def _run(self, descriptors: Sequence[int], *, timeout_s: float) -> dict[str, Any] | None:
+        """Run one program; None if the client is gone."""
+        output, output_end = os.pipe()
+        candidate_end, tests_end = socket.socketpair()
+        cpu_seconds = int(timeout_s) + 2
+        _move(0, {kernel.current_cpu()})
+        pid = self._jail.fork_candidate()
+        if pid == 0:
+            self._run_candidate(descriptors, candidate_end.fileno(), output_end, cpu_seconds)
+        candidate_end.close()
+        os.close(output_end)
+        _, tests, result, kept, *_ = descriptors
+        examiner = self._examine([tests_end.fileno(), tests, result], cpu_seconds)
+        tests_end.close()
+        _move(0, self._all_cpus)
+        watch = Watch(
+            pid,
+            timeout_s,
+            output=output,
+            kept=kept,
+            examiner=examiner.fileno(),
+            client=self._client,
+        )
+        end = watch.end_within(PINNED_S)
+        if end is None:
+            _move(pid, self._all_cpus)
+            _move(examiner.pid, self._all_cpus)
+            end = watch.end()
+        if end != "exit" or not examiner.is_reusable():
+            examiner.end()
+            self._examiner = None
+        status = _reap(pid, patience_s=EXIT_GRACE_S if end == "exit" else 0)
+        if watch.printed_too_much() and end != "client_gone":
+            end = "output_limit"
+        os.close(output)
+        return None if end == "client_gone" else {"end": end, "candidate_status": status}
+
+    def _examine(self, descriptors: Sequence[int], cpu_seconds: int) -> ExaminerProcess:
+        """Start the tests, in the examiner of the previous run if there is one."""
+        if self._examiner is not None:
+            _move(self._examiner.pid, {kernel.current_cpu()})
+            try:
+                self._examiner.start(descriptors)
+            except OSError:
+                # Only the kernel's OOM killer ends an idle examiner.
+                self._examiner.end()
+                self._examiner = None
+        if self._examiner is None:
+            memory_bytes = self._memory_bytes + TESTS_EXTRA_BYTES
+            self._examiner = ExaminerProcess(self._jail, memory_bytes, cpu_seconds)
+            self._examiner.start(descriptors)
+        return self._examiner
+
+    def _run_candidate(
+        self, descriptors: Sequence[int], channel: int, output: int, cpu_seconds: int
+    ) -> NoReturn:
+        program, _, _, _, *stdin = descriptors
+        try:
+            if stdin:
+                os.dup2(stdin[0], 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            source = os.pread(program, os.fstat(program).st_size, 0)
+            self._jail.separate()
+            lock_down(self._jail, [channel], self._memory_bytes, cpu_seconds)
+            serve_calls(source, Channel(3))
+        finally:
+            os._exit(1)
+
+
+def _move(pid: int, cpus: Collection[int]) -> None:
+    # A container may forbid it, or the process may have ended: this costs only time.
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(pid, cpus)
+
+
+def _reap(pid: int, *, patience_s: float) -> int | None:
+    """Exit code of a candidate if it ends in time (negative: a signal); else it is killed.
+
+    A candidate cannot have children, so nothing else is left.
+    """
+    pidfd = os.pidfd_open(pid)
+    has_ended = bool(select.select([pidfd], [], [], patience_s)[0])
+    os.close(pidfd)
+    if not has_ended:
+        # Not reaped yet, so the pid cannot have been reused.
+        os.kill(pid, signal.SIGKILL)
+    _, wait_status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(wait_status) if has_ended else None
+
+
+def main() -> None:
+    """Entry point of the jailed interpreter.
+
+    Its arguments are the entry of ``sys.path`` that led here, and JSON with ``jail``,
+    ``memory_bytes``, ``packages`` (folders of NumPy, which may be imported) and the descriptors
+    ``control`` and ``client_pidfd``.
+    """
+    _, own_path, arguments = sys.argv
+    options = json.loads(arguments)
+    control = socket.socket(fileno=options["control"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.umask(0o022)
+    try:
+        jail = JAILS[options["jail"]](options["packages"])
+        import_warm_modules(options["packages"])
+        sys.path.remove(own_path)
+        jail.enter()
+    except OSError as error:
+        control.send(json.dumps({"refused": str(error)}).encode())
+        return
+    zygote = Zygote(jail, memory_bytes=options["memory_bytes"], client=options["client_pidfd"])
+    warm_up()
+    # In a PID namespace the candidate is process 1; other jails only replace the pid later.
+    process_filter(jail, own_pid=1)
+    gc.collect()
+    gc.freeze()
+    control.send(json.dumps({"ready": True}).encode())
+    zygote.serve(control)

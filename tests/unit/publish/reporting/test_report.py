@@ -1,0 +1,195 @@
+"""The page: self-contained, safe against what models write, readable by machines that read aloud."""
+
+import csv
+import dataclasses
+import re
+
+import pytest
+
+from pipeline_lib.publish.reporting import tables
+from pipeline_lib.publish.reporting.report import write_report
+from pipeline_lib.train.control_report import ControlReport
+from tests.unit.publish.reporting.demo_report import HOSTILE, demo_input
+from tests.unit.publish.reporting.page import Page
+
+
+@pytest.fixture(scope="module")
+def source():
+    return demo_input(30, resamples=100)
+
+
+@pytest.fixture(scope="module")
+def written(source, tmp_path_factory):
+    return write_report(source, tmp_path_factory.mktemp("reports"))
+
+
+@pytest.fixture(scope="module")
+def page(written):
+    return Page(written.report.read_text(encoding="utf-8"))
+
+
+def test_model_output_stays_text(page):
+    """A path that closes its element and opens a script is shown letter by letter."""
+    assert HOSTILE in page.text
+    assert not page.all("script")
+    assert all(
+        attributes["src"].startswith("data:image/svg+xml;base64,") for attributes in page.all("img")
+    )
+
+
+def test_nothing_can_leave_the_machine(page):
+    """The page's own policy forbids every request, and nothing in it would make one."""
+    policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
+    assert policy.startswith("default-src 'none'")
+    targets = [a[name] for _, a in page.elements for name in ("src", "href", "action") if name in a]
+    assert targets
+    assert all(target.startswith(("data:", "#")) for target in targets)
+
+
+def test_links_and_ids_belong_together(page):
+    """Every section link has its target, and ids are unique."""
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert {a["href"].removeprefix("#") for a in page.all("a")} <= set(ids)
+
+
+def test_it_can_be_read_aloud(page, written):
+    """One h1, a caption in every table, words for every picture, a language, a name in every head."""
+    assert len(page.all("h1")) == 1
+    assert len(page.all("caption")) == len(page.all("table")) > 5
+    assert all(attributes["alt"] for attributes in page.all("img"))
+    assert page.all("html")[0]["lang"] == "en"
+    assert {a["scope"] for a in page.all("th")} == {"row", "col"}
+    assert "></th>" not in written.report.read_text(encoding="utf-8")
+
+
+def test_title_and_headline_are_the_finding(page):
+    """The first thing to read is what the loop adds to the control."""
+    assert page.heading.startswith("The loop adds")
+    assert "pass@1 to an equal-compute control" in page.heading
+    assert re.search(r"95\N{NO-BREAK SPACE}% interval \+[\d.]+ to \+[\d.]+", page.text)
+
+
+def test_the_control_and_what_limits_the_claim_are_told(page):
+    """Training of the control, early stopping of the base, compute of both, unseen numbers."""
+    words = " ".join(page.text.split())
+    assert (
+        "990 worked problems (1895 solutions; 1890 steps over schedules of three lengths)" in words
+    )
+    assert "pass@1 of the control minus that of the base:" in words
+    assert "The base was stopped early: more supervised steps lower this loss" in words
+    assert "Control and loop took 222 and 212 CPU seconds" in words
+    assert "No training problem has the numbers of any of the 30 held-out problems." in words
+    assert "Compute of the loop (sampling, verifying, training) and of the control" in words
+
+
+def test_a_control_that_is_none_is_not_called_equal(source):
+    """Without worked solutions the base is the control, and the title says so."""
+    bare = dataclasses.replace(source, control=ControlReport(is_base=True))
+    assert "of pass@1 to the base, without a control" in bare.headline.title
+    assert "no worked solutions" in bare.limits_of_claim[0]
+
+
+def test_evaluated_problems_of_a_training_come_first(source):
+    """Before all that limits the claim."""
+    loud = "NOT HELD OUT: 3 of 30 evaluated problems were in a training of the base."
+    assert dataclasses.replace(source, trained_on=[loud]).limits_of_claim[0] == loud
+
+
+def test_a_control_with_less_compute_is_not_called_equal(source):
+    """222 CPU seconds beside a loop of 444 are 50 %; 95 % and more count as equal."""
+    spent = source.spent
+    for seconds, words in ((443.8, "a control of 50.0 % of its CPU seconds"), (233.0, "an equal")):
+        loop = dataclasses.replace(spent.loop, cpu_seconds=seconds)
+        other = dataclasses.replace(source, spent=dataclasses.replace(spent, loop=loop))
+        assert words in other.headline.title.replace("\N{NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.parametrize("side", ["loop", "control"])
+def test_seconds_of_another_workspace_are_unknown(source, side):
+    """Neither zero nor equal: title, sentences and table say that they are not known."""
+    spent = source.spent
+    unknown = dataclasses.replace(getattr(spent, side), cpu_seconds=None, gpu_seconds=None)
+    other = dataclasses.replace(source, spent=dataclasses.replace(spent, **{side: unknown}))
+    assert "to a control whose seconds are unknown" in other.headline.title
+    sentences = " ".join(other.limits_of_claim)
+    assert "Control and loop trained on" in sentences
+    assert "done in another workspace" in sentences
+    rows = {name: cells for name, *cells in tables.run_compute_table(other.spent).rows}
+    assert rows["CPU time"][["loop", "control"].index(side)] == tables.EMPTY
+
+
+def test_the_revision_is_shown_where_there_is_one(page, source, tmp_path):
+    """Commit, changes and lock in a table of their own; without a repository no table."""
+    assert "Revision that wrote this report" not in page.text
+    revision = {"commit": "4814b06", "uncommitted changes": "params.yaml"}
+    written = write_report(dataclasses.replace(source, revision=revision), tmp_path).report
+    text = written.read_text(encoding="utf-8")
+    assert "Revision that wrote this report" in text
+    assert all(value in text for value in revision.values())
+
+
+def test_shared_templates_are_told(source):
+    """Of 30 held-out word problems 12 have a template of their own."""
+    found = dataclasses.replace(source, unseen_templates=12).limits_of_claim[-1]
+    assert found.startswith("18 of the 30 held-out problems have a template of training problems")
+    found = dataclasses.replace(source, unseen_templates=30).limits_of_claim[-1]
+    assert found.startswith("No training problem has the template of any of the 30")
+
+
+def test_a_given_base_was_not_stopped_by_us(source):
+    """Nothing is known of how long it was trained."""
+    given = dataclasses.replace(source.control, base_is_given=True)
+    sentences = " ".join(dataclasses.replace(source, control=given).limits_of_claim)
+    assert "stopped early" not in sentences
+    assert "More supervised steps lower this loss" in sentences
+
+
+def test_shared_runs_of_words_are_shown_to_be_looked_at(page, source, tmp_path):
+    """The table names test problem, train problem and words; without any it is left out."""
+    assert "countdown-train-0031" in page.text
+    assert "is read at a rate of pages" in page.text
+    clean = write_report(dataclasses.replace(source, shared_runs=()), tmp_path).report
+    assert "shared words" not in clean.read_text(encoding="utf-8")
+
+
+def test_the_examples_are_as_many_as_asked_for(page, source):
+    """12 problems were asked for: 12 can be opened, the first one is."""
+    details = page.all("details")
+    assert len(details) == source.num_examples
+    assert [("open" in attributes) for attributes in details[:2]] == [True, False]
+
+
+def test_plots_and_their_data_are_files(written):
+    """Each figure is an SVG file, and the curves can be read as CSV."""
+    assert {path.name for path in written.plots} >= {
+        "pass_at_k.svg",
+        "difficulty.svg",
+        "seconds.svg",
+    }
+    assert all(path.read_text(encoding="utf-8").startswith("<?xml") for path in written.plots)
+    curves = next(path for path in written.data if path.name == "pass_at_k.csv")
+    rows = list(csv.DictReader(curves.read_text(encoding="utf-8").splitlines()))
+    assert [(row["policy"], row["k"]) for row in rows[:4]] == [("base", k) for k in "1248"]
+    assert [row["policy"] for row in rows[4:]] == ["control"] * 4 + ["trained"] * 4
+
+
+def test_a_run_without_training_log_or_examples_has_a_report_too(source, tmp_path):
+    """Sections without content are left out rather than empty."""
+    bare = dataclasses.replace(
+        source,
+        training_log=[],
+        base_groups=[],
+        trained_groups=[],
+        costs=dataclasses.replace(source.costs, seconds={}, tokens={}),
+    )
+    files = write_report(bare, tmp_path)
+    page = Page(files.report.read_text(encoding="utf-8"))
+    assert {a.get("id") for a in page.all("section")}.isdisjoint({"training", "browser"})
+    assert [path.name for path in files.data] == ["pass_at_k.csv"]
+
+
+def test_the_same_input_gives_the_same_page(source, written, tmp_path):
+    """No date and no random id: two reports of one run are equal byte for byte."""
+    again = write_report(source, tmp_path)
+    assert again.report.read_bytes() == written.report.read_bytes()

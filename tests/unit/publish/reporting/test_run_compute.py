@@ -1,0 +1,55 @@
+"""Compute of loop and control, from manifests and events."""
+
+import pytest
+
+from pipeline_lib.publish.reporting.run_compute import read_run_compute
+from pipeline_lib.store import manifests, shards
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.telemetry import record_work
+
+COUNTS = {"trained_tokens": 100, "drawn_tokens": 5}
+
+
+def record(root, stage, key):
+    record_work(root, stage, done=1, total=1, key=key, cpu_seconds=2.0, gpu_seconds=0.5)
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """One sampled and verified table, a policy and a control, each sealed and recorded."""
+    place = Workspace(tmp_path)
+    draw = place.round_folders(1)
+    for table, kind, counts in (
+        (draw.paths, "paths", {"prompt_tokens": 30, "completion_tokens": 20}),
+        (draw.verdicts, "verdicts", {}),
+    ):
+        shards.write_shard(table, 0, [{"id": "a"}], kind=kind, key=kind, counts=counts)
+        shards.seal_table(table, 1, kind=kind, key=kind)
+        record(tmp_path, kind, kind)
+    for folder, key in ((place.policy(1, rounds=1), "policy"), (place.control, "control")):
+        folder.mkdir(parents=True)
+        (folder / "model").write_text(key)
+        manifests.seal(folder, kind="policy", key=key, counts=COUNTS)
+        record(tmp_path, key, key)
+    return place
+
+
+def test_sums_of_a_workspace_that_did_all_work(workspace):
+    """Three recorded parts of 2 CPU seconds; 30 + 20 sampled tokens beside the 5 of the training."""
+    spent = read_run_compute(workspace, rounds=1, control=True)
+    assert (spent.loop.cpu_seconds, spent.loop.gpu_seconds) == (6.0, 1.5)
+    assert (spent.loop.trained_tokens, spent.loop.drawn_tokens) == (100, 55)
+    assert spent.control is not None
+    assert spent.control.cpu_seconds == 2.0
+
+
+def test_seconds_of_work_done_elsewhere_are_unknown(workspace):
+    """Without its events, as after `dvc pull`, a part has tokens but no seconds."""
+    for file in (workspace.root / "telemetry").iterdir():
+        file.unlink()
+    record(workspace.root, "control", "control")
+    spent = read_run_compute(workspace, rounds=1, control=True)
+    assert (spent.loop.cpu_seconds, spent.loop.gpu_seconds) == (None, None)
+    assert (spent.loop.trained_tokens, spent.loop.drawn_tokens) == (100, 55)
+    assert spent.control is not None
+    assert spent.control.cpu_seconds == 2.0

@@ -1,0 +1,232 @@
+"""Curves: hand-worked points, and labels that never reach a choice."""
+
+import dataclasses
+import random
+import typing
+from dataclasses import replace
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.evaluate import EvaluateParams, Strategy, StrategyParams
+from pipeline_lib.records import Group, JudgedPath
+from pipeline_lib.sampling.compute_cost import Cost
+from pipeline_lib.store.files import read_checked, write_checked
+from pipeline_lib.study.curves.estimates import (
+    CurveContext,
+    choose_paths,
+    curve_points,
+    estimate_curves,
+    expected_tokens,
+)
+from pipeline_lib.study.curves.inputs import CurveInput, build_curve_input, join_tables
+from pipeline_lib.study.curves.path_measures import PathMeasure
+from pipeline_lib.study.curves.result import ComputeCurves
+from pipeline_lib.study.search import beam, problem, tree
+from pipeline_lib.study.selection import selectors, subsets
+from tests.unit.study.judged_groups import judged_group
+
+CONTEXT = CurveContext(
+    policy="trained", model="digest", num_left_out=0, evaluate=EvaluateParams(resamples=200), seed=3
+)
+
+
+def with_logprobs(group, seed):
+    """The paths of a group with made-up log-probabilities."""
+    generator = random.Random(seed)
+    members = [
+        JudgedPath(path=replace(one.path, logprob=-generator.random() * 10), verdict=one.verdict)
+        for one in group.members
+    ]
+    return Group(problem=group.problem, members=members)
+
+
+def synthetic_table(letters_by_problem, *, costs=False, num_answers=3):
+    """Paths with verdicts by letter; answers and certainties depend on the place alone."""
+    groups = [
+        with_logprobs(judged_group(name, letters), name)
+        for name, letters in letters_by_problem.items()
+    ]
+    places = [(g.problem.id, one.path.index) for g in groups for one in g.members]
+    measures = [
+        PathMeasure(
+            problem_id=name,
+            index=index,
+            answer=(index * 7 + len(name)) % num_answers,
+            self_certainty=float((index * 5) % 4),
+        ).row()
+        for name, index in places
+    ]
+    spent = [
+        {
+            "problem_id": name,
+            "index": index,
+            **dataclasses.asdict(Cost(completion_tokens=10 * index + 10, critical_tokens=10)),
+        }
+        for name, index in places
+    ]
+    return join_tables(groups, measures, spent if costs else ())
+
+
+def synthetic_input(params, drawn, searched) -> CurveInput:
+    points = curve_points(params)
+    found = {
+        point: synthetic_table(searched, costs=True)
+        for point in points
+        if point[0] in {Strategy.BEAM, Strategy.TREE}
+    }
+    return build_curve_input(synthetic_table(drawn), found, points, num_paths=max(params.budgets))
+
+
+def point(curves: ComputeCurves, strategy: Strategy, budget: int):
+    return next(p for p in curves.points if (p.strategy, p.budget) == (strategy, budget))
+
+
+PARAMS = StrategyParams(budgets=(1, 2, 4))
+LETTERS = {"p": "cwwc", "q": "wwww", "r": "cccw"}
+
+
+def curves_of(params, source):
+    points = curve_points(params)
+    return estimate_curves(source.problems, source.labels, points, params, CONTEXT)
+
+
+def test_single_and_oracle_by_hand():
+    """Right are 2, 0 and 3 of 4: one path gives (2/4 + 0 + 3/4) / 3; the best of two is right with
+    chance 5/6, 0 and 1; the best of four with 1, 0 and 1."""
+    curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
+    assert point(curves, Strategy.SINGLE, 1).strict.value == pytest.approx((0.5 + 0.75) / 3)
+    assert point(curves, Strategy.ORACLE, 2).strict.value == pytest.approx((5 / 6 + 1) / 3)
+    assert point(curves, Strategy.ORACLE, 4).strict.value == pytest.approx(2 / 3)
+    assert [p.upper_bound for p in curves.points if p.strategy is Strategy.ORACLE] == [True] * 3
+    assert not any(p.upper_bound for p in curves.points if p.strategy is not Strategy.ORACLE)
+
+
+def test_tokens_by_hand():
+    """Paths of 10, 11, 12 and 13 tokens after a prompt of 5. Two of them: 2 * 11.5 = 23 tokens; the
+    longer is 13, 12 or 11 in 3, 2 and 1 of 6 pairs: 12 1/3. A second look reads 2 * (5 + 11.5)."""
+    source = synthetic_input(PARAMS, LETTERS, LETTERS)
+    vote = expected_tokens(source.problems[0], (Strategy.MAJORITY, 2))
+    assert vote == pytest.approx((23, (3 * 13 + 2 * 12 + 11) / 6, 5, 0))
+    again = expected_tokens(source.problems[0], (Strategy.BORDA_VOTE, 2))
+    assert again == pytest.approx((23, 74 / 6, 5, 33))
+
+
+def test_a_search_is_scored_by_its_own_paths_and_costs():
+    """The best branch of the beam is path 0; the tree at budget 2 has spent what path 1 says."""
+    searched = {"p": "wccc", "q": "cwww", "r": "cwww"}
+    source = synthetic_input(PARAMS, LETTERS, searched)
+    curves = curves_of(PARAMS, source)
+    assert point(curves, Strategy.BEAM, 4).strict.value == pytest.approx(2 / 3)
+    assert point(curves, Strategy.BEAM, 4).completion_tokens == 10
+    assert point(curves, Strategy.TREE, 2).completion_tokens == 20
+    assert point(curves, Strategy.TREE, 1).strict.value == pytest.approx(2 / 3)
+
+
+def test_lenient_stands_beside_strict():
+    """A right answer in another format counts for the lenient score alone."""
+    letters = {"p": "fffw", "q": "cwww"}
+    curves = curves_of(PARAMS, synthetic_input(PARAMS, letters, letters))
+    single = point(curves, Strategy.SINGLE, 1)
+    assert (single.strict.value, single.lenient.value) == pytest.approx((1 / 8, 1 / 2))
+
+
+def test_problems_that_our_side_failed_are_left_out_and_counted():
+    """A verifier failure among the paths, or no scored path of a search, is never a wrong answer."""
+    drawn = {"p": "cwww", "q": "cxww", "r": "cwww"}
+    searched = {"p": "cwww", "q": "cwww", "r": "eeee"}
+    source = synthetic_input(PARAMS, drawn, searched)
+    assert [problem.id for problem in source.problems] == ["p"]
+    assert source.num_left_out == 2
+
+
+def test_poisoned_labels_change_no_choice():
+    """Whatever the verdicts say, every strategy hands in the same paths; only the scores change."""
+    right = {"p": "ccww", "q": "wcwc", "r": "wwww"}
+    flipped = {
+        name: letters.translate(str.maketrans("cw", "wc")) for name, letters in right.items()
+    }
+    points = curve_points(PARAMS)
+
+    def chosen(letters):
+        source = synthetic_input(PARAMS, letters, letters)
+        return source, [choose_paths(one, points, PARAMS, seed=3) for one in source.problems]
+
+    honest, honest_choices = chosen(right)
+    poisoned, poisoned_choices = chosen(flipped)
+    assert honest.problems == poisoned.problems
+    assert honest_choices == poisoned_choices
+    assert {strategy for strategy, _ in honest_choices[0]} == set(Strategy) - {Strategy.ORACLE}
+    before, after = curves_of(PARAMS, honest), curves_of(PARAMS, poisoned)
+    for one, other in zip(before.points, after.points, strict=True):
+        assert one.completion_tokens == other.completion_tokens
+        if one.strategy is not Strategy.ORACLE:
+            # A path that was right is wrong now.
+            assert one.strict.value + other.strict.value == pytest.approx(1)
+
+
+def types_below(found: type) -> set[str]:
+    """Names of all types that the fields of a dataclass mention, down to the last."""
+    names = set()
+    for hint in typing.get_type_hints(found).values():
+        for part in (hint, *typing.get_args(hint)):
+            names.add(getattr(part, "__name__", str(part)))
+            if dataclasses.is_dataclass(part):
+                names |= types_below(part)
+    return names
+
+
+@pytest.mark.parametrize(
+    "value", [selectors.CandidatePath, problem.SearchProblem, problem.FoundPath]
+)
+def test_what_strategies_see_has_no_room_for_a_label(value):
+    """No gold, verdict, group, label or flag is a field of it, at any depth."""
+    fields = types_below(value) | {field.name for field in dataclasses.fields(value)}
+    assert not fields & {
+        "Problem", "Group", "Verdict", "Label", "JudgedPath", "Status", "bool",
+        "gold", "solution", "strict", "lenient", "correct", "verdict",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("module", [selectors, subsets, problem, beam, tree])
+def test_modules_of_strategies_know_no_labels(module):
+    """Nothing by which a label could come in is even imported."""
+    assert not vars(module).keys() & {"Problem", "Group", "Verdict", "JudgedPath", "Label", "Gold"}
+
+
+def test_a_difference_to_the_vote_is_paired():
+    """The likelihood against the vote at the same budget; one path, and the vote itself, have none."""
+    curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
+    found = point(curves, Strategy.LIKELIHOOD, 4)
+    vote = point(curves, Strategy.MAJORITY, 4)
+    difference = found.strict.value - vote.strict.value
+    assert found.against_majority.interval.value == pytest.approx(difference)
+    assert vote.against_majority is None
+    assert point(curves, Strategy.LIKELIHOOD, 1).against_majority is None
+
+
+def test_points_are_those_that_differ():
+    """One path has one budget, a beam only multiples of its expansion."""
+    params = StrategyParams(
+        strategies=(Strategy.SINGLE, Strategy.BEAM, Strategy.MAJORITY), budgets=(8, 1, 2)
+    )
+    assert curve_points(params) == [
+        (Strategy.SINGLE, 1),
+        (Strategy.BEAM, 8),
+        (Strategy.MAJORITY, 1),
+        (Strategy.MAJORITY, 2),
+        (Strategy.MAJORITY, 8),
+    ]
+
+
+def test_curves_survive_json(tmp_path):
+    """JSON round trip."""
+    curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
+    write_checked(tmp_path / "curves.json", curves)
+    assert read_checked(tmp_path / "curves.json", ComputeCurves, remedy="") == curves
+
+
+def test_no_problem_is_bad_input():
+    """There is nothing to take a mean over."""
+    with pytest.raises(BadInputError, match="no problem"):
+        estimate_curves([], [], curve_points(PARAMS), PARAMS, CONTEXT)

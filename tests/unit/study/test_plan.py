@@ -1,0 +1,68 @@
+"""Draws of an evaluation: policies and baselines at each temperature."""
+
+import pytest
+
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.paths import BootstrapParams, SampleParams
+from pipeline_lib.params.train import TrainParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.study.plan import evaluation_draws
+
+
+def planned(*, control_is_base=False, **sections):
+    """Folder, temperature and shots of each draw."""
+    draws = evaluation_draws(Params(**sections), control_is_base=control_is_base)
+    return {draw.folder: (draw.sampling.temperature, draw.sampling.shots) for draw in draws}
+
+
+def test_a_policy_from_scratch_has_no_baseline():
+    """Base, control and trained policy, each once; shots are for sampling alone."""
+    assert planned(sample=SampleParams(shots=3)) == dict.fromkeys(
+        ("base", "control", "trained"), (1.0, 0)
+    )
+
+
+def test_a_control_equal_to_the_base_is_not_drawn():
+    """Nor one that the run does not have."""
+    assert list(planned(control_is_base=True)) == ["base", "trained"]
+    assert list(planned(train=TrainParams(control=False))) == ["base", "trained"]
+
+
+def test_a_given_model_is_drawn_untouched_and_with_shots():
+    """At both temperatures; that of sampling is not drawn twice."""
+    found = planned(
+        bootstrap=BootstrapParams(model="some/model", format_steps=9),
+        sample=SampleParams(temperature=0.7, shots=3),
+        evaluate=EvaluateParams(temperatures=(0.2, 0.7)),
+        train=TrainParams(control=False),
+    )
+    assert found == {
+        "base": (0.7, 0),
+        "trained": (0.7, 0),
+        "untouched": (0.7, 0),
+        "untouched-few-shot": (0.7, 3),
+        "base-t0.2": (0.2, 0),
+        "trained-t0.2": (0.2, 0),
+        "untouched-t0.2": (0.2, 0),
+        "untouched-few-shot-t0.2": (0.2, 3),
+    }
+
+
+def test_a_model_that_is_copied_is_the_base():
+    """Without format steps the base is the untouched model: only the few-shot draw is added."""
+    found = planned(bootstrap=BootstrapParams(model="some/model"), sample=SampleParams(shots=2))
+    assert list(found) == ["base", "trained", "control", "untouched-few-shot"]
+
+
+def test_paths_follow_the_evaluation():
+    """All draws have the number of paths of the evaluation."""
+    draws = evaluation_draws(
+        Params(evaluate=EvaluateParams(num_paths=20, ks=(1, 4))), control_is_base=False
+    )
+    assert {draw.sampling.num_paths for draw in draws} == {20}
+
+
+def test_a_temperature_is_given_once():
+    """A repeated one is refused with its key."""
+    with pytest.raises(ValueError, match=r"temperatures=\[0\.2, 0\.2\]"):
+        EvaluateParams(temperatures=(0.2, 0.2))

@@ -1,0 +1,73 @@
+"""The searches of the published data."""
+
+import pytest
+
+from pipeline_lib.seeding import child_random
+from pipeline_lib.systems.apr.countdown import lines
+from pipeline_lib.systems.apr.countdown.published import parallel_trace, serial_trace
+from tests.unit.systems.apr.countdown.texts import GOLDEN, show
+
+NUMBERS, TARGET = (22, 26, 31, 53), 27
+
+
+def parallel(seed: int = 1, **options):
+    settings = {"beam": 2, "sub_beam": 2, "branch": 1.0} | options
+    return parallel_trace(NUMBERS, TARGET, draw=child_random(seed, "test"), **settings)
+
+
+def test_the_texts_are_those_of_the_golden_file():
+    """A parallel and a serial trace of the published example, to the byte."""
+    serial = serial_trace(NUMBERS, TARGET, beam=2, branch=0.5, draw=child_random(1, "test"))
+    shown = show(parallel()) + "=== serial\n" + show(serial)
+    assert shown == (GOLDEN / "apr_published.txt").read_text("utf-8")
+
+
+def test_children_are_spawned_in_order_of_the_heuristic():
+    """Operations are printed shuffled; the children of a spawn are sorted by their cost again."""
+    orders = set()
+    for seed in range(8):
+        first, *children, _ = parallel(seed, beam=4).sequences
+        printed = [line for line in first.output.split("\n") if line.startswith(lines.EXPLORE)]
+        orders.add(tuple(printed))
+        states = [child.prefix.split("\n")[1] for child in children]
+        # The four best are 53-22 (31, cost 13), 53-26 (27), 31-26 (5) and 31-22 (9), in an order by cost.
+        costs = [_cost(state) for state in states]
+        assert costs == sorted(costs)
+    assert len(orders) > 1
+
+
+def _cost(state: str) -> int:
+    found = lines.STATE_LINE.fullmatch(state)
+    assert found is not None
+    # Factors of 27 from 2 on: 3, 9, 27.
+    return sum(
+        min(abs(number - factor) for factor in (3, 9, 27))
+        for number in lines.read_numbers(found["numbers"])
+    )
+
+
+def test_children_spawn_no_more():
+    """Only texts of the parent contain a spawn block."""
+    assert all(lines.CALL not in one.output for one in parallel().sequences if one.role == "child")
+
+
+@pytest.mark.parametrize("branch", [0.0, 1.0])
+def test_the_search_goes_on_without_a_spawn(branch):
+    """With probability 0 the parent is one sequence; with 1 a spawn follows its first node."""
+    trace = parallel(branch=branch)
+    assert list(trace.spawned) == ([] if branch == 0 else [2])
+    assert len(trace.sequences) == (1 if branch == 0 else 4)
+
+
+def test_one_node_is_not_worth_a_spawn():
+    """A beam of 1 leaves one node, which joins the open set."""
+    assert list(parallel(beam=1).spawned) == []
+
+
+def test_a_serial_trace_shares_its_beam_at_all_depths():
+    """Each state is followed by at most ``beam`` operations."""
+    text = serial_trace(
+        (3, 7, 11, 13), 97, beam=2, branch=0.5, draw=child_random(3, "test")
+    ).sequences[0]
+    blocks = (text.prefix + text.output).split("Current State")[1:]
+    assert max(block.count(lines.EXPLORE) for block in blocks) == 2

@@ -1,0 +1,101 @@
+"""Continuations of an evaluation: asked once, judged with their prefix, kept on disk."""
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline_lib.engines.chat_model import Completion
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.params.classmate import ClassmateParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.records import Problem
+from pipeline_lib.systems.classmate.evaluation.continuations import continue_prefixes
+from pipeline_lib.systems.classmate.evaluation.prefixes import Asked
+from pipeline_lib.systems.classmate.peer import NO_ROOM
+from pipeline_lib.verify.dispatch import open_verifier
+from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
+
+PROBLEM = Problem(
+    id="p",
+    question="24 of 3, 3 and 5",
+    gold=CountdownGold(numbers=(3, 3, 5), target=24),
+    source="x",
+)
+ASKED = [Asked("p", ""), Asked("p", "5+3=8\n")]
+
+
+@pytest.fixture
+def ask(tmp_path):
+    """Asks a peer about both prefixes, with two continuations each, in one folder."""
+
+    def continued(peer, problem=PROBLEM):
+        with open_verifier(VerifyParams()) as verifier:
+            return continue_prefixes(
+                ASKED,
+                {"p": problem},
+                [peer],
+                tmp_path,
+                ClassmateParams(),
+                verifier=verifier,
+                verify=VerifyParams(),
+                seed=7,
+                moved=lambda _done, _total: None,
+            )
+
+    return continued
+
+
+def test_prefix_and_continuation_are_judged_together(ask):
+    """``8*3=24`` is right after ``5+3=8``, and wrong alone."""
+    found = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24"))
+    assert found.scores == {("one", ASKED[0]): [False, False], ("one", ASKED[1]): [True, True]}
+
+
+def test_finished_shards_are_read(ask):
+    """The second call asks nothing and gives the same rows."""
+    first = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24"))
+    again = ScriptedPeer(name="one", write=lambda _prefix, _seed: "other")
+    assert ask(again).rows == first.rows
+    assert again.calls == []
+
+
+def test_a_corrected_gold_is_judged_anew(ask):
+    """The same prefixes of the same id under another gold: 8*3 = 24 is not 25."""
+    peer = ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24")
+    ask(peer)
+    found = ask(peer, replace(PROBLEM, gold=CountdownGold(numbers=(3, 3, 5), target=25)))
+    assert found.scores[("one", ASKED[1])] == [False, False]
+
+
+def test_another_peer_of_the_same_name_is_asked(ask):
+    """Its identity is part of the key."""
+    ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24"))
+    other = ScriptedPeer(name="one", write=lambda _prefix, _seed: "no", identity="other")
+    assert not any(row["strict"] for row in ask(other).rows)
+
+
+def test_what_failed_is_asked_again(ask):
+    """A continuation that was not drawn has no score, and its shard is not kept."""
+    failed = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: None))
+    assert not failed.is_complete
+    assert set(failed.scores[("one", ASKED[1])]) == {None}
+    back = ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24")
+    assert ask(back).scores[("one", ASKED[1])] == [True, True]
+
+
+class ShortPeer(ScriptedPeer):
+    """A peer whose context has no room behind any prefix."""
+
+    def answer(self, questions, *_, **__):
+        self.calls.append(list(questions))
+        return [[Completion.failed(f"{NO_ROOM}3 tokens")] * len(one.seeds) for one in questions]
+
+
+def test_what_leaves_no_room_is_not_asked_again(ask):
+    """It would fail in every call, and the evaluation would never be complete."""
+    found = ask(ShortPeer(name="short", write=None))
+    assert found.is_complete
+    assert set(found.scores[("short", ASKED[1])]) == {None}
+    again = ShortPeer(name="short", write=None)
+    assert ask(again).rows == found.rows
+    assert again.calls == []

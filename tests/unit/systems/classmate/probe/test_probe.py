@@ -1,0 +1,140 @@
+"""A probe from chains to lines: order, leaks, interrupted commands."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.records import Problem
+from pipeline_lib.store.files import read_json_lines
+from pipeline_lib.systems.classmate.peer import PeerFailedError
+from pipeline_lib.systems.classmate.probe.chains import Chain
+from pipeline_lib.systems.classmate.probe.continuations import Drawing
+from pipeline_lib.systems.classmate.probe.probe import ProbeSetting, probe_chains
+from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
+
+DECODING = Decoding(max_new_tokens=9)
+
+
+def setting(*, samples=40, seed=7, shuffled=False):
+    return ProbeSetting(
+        drawing=Drawing(samples=samples, decoding=DECODING, seed=seed),
+        shuffled=shuffled,
+        verify=VerifyParams(),
+        level=0.95,
+    )
+
+
+def chains(count=4):
+    """Solutions of 10 = 2 + 3 + 5 in two steps; the numbers of a problem are one apart."""
+    found = []
+    for n in range(count):
+        gold = CountdownGold(numbers=(2 + n, 3, 5), target=10 + n)
+        problem = Problem(id=f"p{n}", question="", gold=gold, source="test")
+        steps = (f"{2 + n}+3={5 + n}\n", f"{5 + n}+5={10 + n}")
+        found.append(Chain(id=f"c{n}", problem=problem, steps=steps))
+    return found
+
+
+def finish(prefix, seed):
+    """After the first step of c0 the second, for even seeds; otherwise nothing."""
+    return "5+5=10" if prefix == "2+3=5\n" and seed % 2 == 0 else ""
+
+
+def probe(peers, output, found=None, own=None, **changes):
+    return probe_chains(
+        found or chains(), output, own or setting(**changes), opening=nullcontext(peers)
+    )
+
+
+def test_lines_in_the_order_of_the_chains(tmp_path):
+    """40 consecutive seeds are 20 even ones: success 0, 1/2 and 1 by kept steps of c0; the whole chain gives its
+    answer away. No other file is left."""
+    output = tmp_path / "out.jsonl"
+    probe([ScriptedPeer(name="p", write=finish)], output)
+    rows = list(read_json_lines(output))
+    assert [row["id"] for row in rows] == ["c0", "c1", "c2", "c3"]
+    assert rows[0]["peers"]["p"]["success"] == [0.0, 0.5, 1.0]
+    assert rows[0]["peers"]["p"]["lift"] == [None, 0.5, 0.5]
+    assert rows[0]["leak"] == [False, False, True]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.jsonl"]
+
+
+class Failing(ScriptedPeer):
+    """It answers ``healthy`` calls, then none."""
+
+    healthy = 1
+
+    def answer(self, questions, decoding, *, timeout_s):
+        if len(self.calls) == self.healthy:
+            raise PeerFailedError("gone")
+        return ScriptedPeer.answer(self, questions, decoding, timeout_s=timeout_s)
+
+
+def test_an_interrupted_probe_asks_only_what_is_left(tmp_path):
+    """3 prefixes of 40 are 120 a chain: 2 of 4 chains are a group of 240. The second call fails; the same command
+    asks that group alone, and then the second peer, and its lines are those of an unbroken one."""
+    whole, broken = tmp_path / "whole.jsonl", tmp_path / "broken.jsonl"
+    probe([ScriptedPeer(name=name, write=finish) for name in "pq"], whole)
+    with pytest.raises(PeerFailedError):
+        probe([Failing(name="p", write=finish), ScriptedPeer(name="q", write=finish)], broken)
+    assert not broken.exists()
+    peers = [ScriptedPeer(name=name, write=finish) for name in "pq"]
+    probe(peers, broken)
+    assert [len(peer.calls) for peer in peers] == [1, 2]
+    assert [one.problem.id for one in peers[0].calls[0]] == ["p2"] * 3 + ["p3"] * 3
+    assert broken.read_text("utf-8") == whole.read_text("utf-8")
+
+
+@pytest.mark.parametrize("change", [{"samples": 41}, {"seed": 8}, {"shuffled": True}])
+def test_an_unfinished_probe_of_other_work_is_refused(tmp_path, change):
+    """Its continuations are of another setting; the file is kept."""
+    output = tmp_path / "out.jsonl"
+    with pytest.raises(PeerFailedError):
+        probe([Failing(name="p", write=finish)], output)
+    with pytest.raises(BadInputError, match=r"out\.jsonl\.partial: is of another input"):
+        probe([ScriptedPeer(name="p", write=finish)], output, **change)
+
+
+def test_another_model_under_the_same_name_is_other_work(tmp_path):
+    """The identity of a peer is part of the work."""
+    output = tmp_path / "out.jsonl"
+    with pytest.raises(PeerFailedError):
+        probe([Failing(name="p", write=finish)], output)
+    with pytest.raises(BadInputError, match="is of another input"):
+        probe([ScriptedPeer(name="p", write=finish, identity="other")], output)
+
+
+def test_a_chain_larger_than_a_group_is_a_group(tmp_path):
+    """3 x 100 continuations of each of two chains: two calls."""
+    peer = ScriptedPeer(name="p", write=finish)
+    probe([peer], tmp_path / "out.jsonl", chains(2), samples=100)
+    assert [len(call) for call in peer.calls] == [3, 3]
+
+
+def test_progress_counts_pairs_of_chain_and_peer(tmp_path):
+    """Two groups of two chains for each of two peers: 0, 2, 4, 6 and 8 of 8."""
+    seen = []
+    probe_chains(
+        chains(),
+        tmp_path / "out.jsonl",
+        setting(),
+        opening=nullcontext([ScriptedPeer(name=name, write=finish) for name in "pq"]),
+        on_progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen == [(0, 8), (2, 8), (4, 8), (6, 8), (8, 8)]
+
+
+def test_verdicts_of_other_code_are_not_continued(tmp_path, monkeypatch):
+    """The journal of an interrupted probe is one of the present code."""
+    output = tmp_path / "out.jsonl"
+    with pytest.raises(PeerFailedError):
+        probe([Failing(name="p", write=finish)], output)
+    monkeypatch.setattr(
+        "pipeline_lib.systems.classmate.probe.probe.code_digest", lambda module: module
+    )
+    with pytest.raises(BadInputError, match="of another input, model, setting or version"):
+        probe([ScriptedPeer(name="p", write=finish)], output)

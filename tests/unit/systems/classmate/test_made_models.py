@@ -1,0 +1,103 @@
+"""Peers that are made: which of them a training asks, and their tokenizers."""
+
+import pathlib
+
+import pytest
+
+from pipeline_lib.engines.pretrained import load_tokenizer
+from pipeline_lib.params.classmate import ClassmateParams, MadePeerParams, PeerParams
+from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.countdown import generate
+from pipeline_lib.store.files import digest_file
+from pipeline_lib.systems.classmate.bodies.peers import make_peers
+from pipeline_lib.systems.classmate.made_models import held_out_peers, make_peer, training_peers
+from pipeline_lib.systems.classmate.problem_files import load_problems
+from pipeline_lib.systems.stage import Run
+
+FOLDER = pathlib.Path("peers")
+RECIPES = tuple(
+    MadePeerParams(name=name, held_out=held_out, hidden_size=8, num_layers=1, num_heads=1, steps=1)
+    for name, held_out in (("small", False), ("other", True))
+)
+TINY = ClassmateParams(
+    prepare=PrepareParams(
+        train_problems=20,
+        test_problems=4,
+        bootstrap_problems=20,
+        countdown=CountdownParams(num_numbers=3, test_number_sets=0),
+    ),
+    bootstrap=BootstrapParams(hidden_size=8, num_layers=1, num_heads=1, steps=1),
+    made_peers=RECIPES[:1],
+)
+
+
+def names(peers):
+    return [(peer.name, peer.model) for peer in peers]
+
+
+def test_without_named_peers_those_of_the_recipes_are_used():
+    """A recipe is a peer of the training, or is held out."""
+    params = ClassmateParams(made_peers=RECIPES)
+    assert names(training_peers(params, FOLDER)) == [("small", "peers/small")]
+    assert names(held_out_peers(params, FOLDER)) == [("other", "peers/other")]
+
+
+def test_named_peers_replace_all_recipes():
+    """Held-out ones as well, so that no peer is made."""
+    params = ClassmateParams(
+        classmate_model_name_or_path_list=(PeerParams(name="own", model="models/own"),),
+        made_peers=RECIPES,
+    )
+    assert names(training_peers(params, FOLDER)) == [("own", "models/own")]
+    assert held_out_peers(params, FOLDER) == ()
+    assert params.used_recipes == ()
+
+
+def test_a_name_is_given_once():
+    """Also between recipes and held-out peers."""
+    with pytest.raises(ValueError, match="'other' is given to two classmates"):
+        ClassmateParams(made_peers=RECIPES, held_out=(PeerParams(name="other", model="m"),))
+
+
+@pytest.mark.parametrize(("tokenizer", "pieces"), [("numbers", ["12"]), ("digits", ["1", "2"])])
+def test_peers_differ_in_their_tokens(tmp_path, tokenizer, pieces):
+    """12, which is frequent in their solutions, is one token, or one for each digit."""
+    problems = generate(CountdownParams(high=12), seed=7, count=40)
+    recipe = RECIPES[0].model_copy(update={"tokenizer": tokenizer})
+    make_peer(
+        [*problems], tmp_path / "peer", recipe, ClassmateParams(), seed=7, progress=lambda *_: None
+    )
+    loaded = load_tokenizer(str(tmp_path / "peer"))
+    ids = loaded.encode("12", add_special_tokens=False)
+    assert [loaded.decode([one]) for one in ids] == pieces
+
+
+def test_peers_of_a_run_are_made_from_the_bootstrap_problems_alone(tmp_path):
+    """Those problems give the same weights; with the solutions of the train problems they would be others."""
+    run = Run(root=tmp_path, params=Params(classmate=TINY))
+    make_peers(run)
+    problems = load_problems(TINY.prepare, "bootstrap", seed=run.params.seed)
+    alone = tmp_path / "alone"
+    make_peer(problems, alone, RECIPES[0], TINY, seed=run.params.seed, progress=lambda *_: None)
+    made = run.workspace.classmate.peers / "small"
+    assert digest_file(made / "model.safetensors") == digest_file(alone / "model.safetensors")
+
+
+def test_a_peer_that_is_named_is_kept(tmp_path):
+    """One that an earlier run has made, as a peer of the training or held out; others are removed."""
+    run = Run(root=tmp_path, params=Params(classmate=TINY))
+    make_peers(run)
+    small = run.workspace.classmate.peers / "small"
+    named = PeerParams(name="again", model=str(small))
+    left = small.with_name("left")
+    for change in ({"classmate_model_name_or_path_list": (named,)}, {"held_out": (named,)}):
+        left.mkdir()
+        renamed = RECIPES[0].model_copy(update={"name": "first"})
+        params = TINY.model_copy(update={"made_peers": (renamed,), **change})
+        make_peers(run.model_copy(update={"params": Params(classmate=params)}))
+        assert (small / "model.safetensors").is_file()
+        if "held_out" in change:
+            assert not left.exists()
+        else:
+            left.rmdir()

@@ -1,0 +1,240 @@
+"""Trainings with peers on tiny models: weight 0, interruptions, figures in log and progress."""
+
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.classmate import ClassmateParams
+from pipeline_lib.params.paths import SampleParams
+from pipeline_lib.params.train import Method, TrainParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import read_json_lines
+from pipeline_lib.systems.classmate.training import ActorTraining, train_actor
+from pipeline_lib.train.weights.policies import LOG_NAME
+from tests.unit.systems.classmate import tiny_training
+from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
+from tests.unit.systems.classmate.tiny_training import make_model, peers_of, train
+
+ONLINE = [Method.GRPO, pytest.param(Method.RLOO, marks=pytest.mark.slow), Method.PPO]
+FIGURES = {
+    "base_reward",
+    "best_classmate_score",
+    "avg_classmate_score",
+    "classmate_scores/base",
+    "classmate_scores/other",
+    "final_reward",
+    "lift",
+    "failure_rate/base",
+    "failure_rate/other",
+    "leak_rate",
+    "empty_prefix_rate",
+    "kept_steps",
+    "unique_share",
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Folder with the base policy and another model."""
+    folder = tmp_path_factory.mktemp("models")
+    make_model(folder / "base", seed=1, steps=400)
+    make_model(folder / "other", seed=2, steps=200)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain_grpo(models: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A policy trained without peers."""
+    output = tmp_path_factory.mktemp("plain") / "plain"
+    train(models, output, Method.GRPO, [], classmate={})
+    return output
+
+
+def weights(folder: pathlib.Path) -> str:
+    return manifests.read_manifest(folder).files["model.safetensors"].sha256
+
+
+def log_of(folder: pathlib.Path) -> list[dict]:
+    return list(read_json_lines(folder / LOG_NAME))
+
+
+def adder(prefix: str, _seed: int) -> str:
+    return {"2+3=5\n": "5+4=9", "3+4=7\n": "7+2=9"}.get(prefix, "no")
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        (Method.GRPO, {}),
+        pytest.param(Method.RLOO, {}, marks=pytest.mark.slow),
+        (Method.PPO, {}),
+        (Method.GRPO, {"lora": {"enabled": True}}),
+    ],
+    ids=["grpo", "rloo", "ppo", "grpo-lora"],
+)
+def test_weight_zero_trains_as_without_peers(method, params, models, tmp_path):
+    """The weights are equal bit for bit, and not those of the base, while two models are asked and logged.
+
+    Each of them has at least one call a draw.
+    """
+    train(models, tmp_path / "plain", method, [], classmate={}, **params)
+    peers = peers_of(models)
+    off = {"classmate_reward_weight": 0}
+    train(models, tmp_path / "zero", method, peers, classmate=off, **params)
+    assert weights(tmp_path / "zero") == weights(tmp_path / "plain") != weights(models / "base")
+    assert all(peer.num_calls >= 6 for peer in peers)
+    for line in log_of(tmp_path / "zero"):
+        assert line.keys() >= FIGURES
+        assert line["final_reward"] == line["base_reward"] == pytest.approx(line["reward"])
+    assert any(line["classmate_scores/other"] > 0 for line in log_of(tmp_path / "zero"))
+
+
+@pytest.mark.parametrize("fusion", ["additive", "convex"])
+def test_a_weight_changes_what_is_learned(fusion, models, plain_grpo, tmp_path):
+    """GRPO with a peer that continues sums alone: other weights than without peers."""
+    peer = ScriptedPeer(name="x", write=adder)
+    train(models, tmp_path / "out", Method.GRPO, [peer], classmate={"fusion": fusion})
+    assert weights(tmp_path / "out") != weights(plain_grpo)
+
+
+def test_normalized_logs_the_weighted_sum(models, plain_grpo, tmp_path):
+    """``reward`` is TRL's base + w b, which is what ``final_reward`` says; it, too, changes the weights."""
+    peer = ScriptedPeer(name="x", write=adder)
+    train(models, tmp_path / "out", Method.GRPO, [peer], classmate={"fusion": "normalized"})
+    assert weights(tmp_path / "out") != weights(plain_grpo)
+    lines = log_of(tmp_path / "out")
+    assert [line["reward"] for line in lines] == pytest.approx(
+        [line["final_reward"] for line in lines]
+    )
+    assert any(line["final_reward"] > line["base_reward"] for line in lines)
+
+
+class Broken(Exception):  # noqa: N818 - in place of a kill
+    """Raised by the progress callback."""
+
+
+def break_at_three(step: int, *_: object) -> None:
+    if step == 3:
+        raise Broken
+
+
+INTERRUPTED = {"relative": True, "num_return_sequences": 2}
+
+
+@pytest.mark.parametrize("method", ONLINE)
+def test_a_broken_training_resumes_exactly(method, models, tmp_path):
+    """Broken at 3 of 4, resumed from the checkpoint of step 2 with peers of its own: all files are equal, the
+    log of the figures included, and so are the files of the draws.
+
+    Figures reach log and progress at every step, under the same names, with the values of the draw's file.
+    """
+    seen = []
+    steps = {"classmate": INTERRUPTED, "steps": 4}
+
+    def see(step, _, metrics):
+        seen.append((step, dict(metrics)))
+
+    train(models, tmp_path / "a", method, peers_of(models), progress=see, **steps)
+    with pytest.raises(Broken):
+        train(models, tmp_path / "b", method, peers_of(models), progress=break_at_three, **steps)
+    train(models, tmp_path / "b", method, peers_of(models), **steps)
+    digests = [manifests.read_manifest(tmp_path / name).digest for name in "ab"]
+    assert digests[0] == digests[1]
+    files = [
+        {path.name: path.read_text("utf-8") for path in (tmp_path / f"{name}-draws").iterdir()}
+        for name in "ab"
+    ]
+    assert files[0] == files[1]
+    assert [step for step, _ in seen] == [1, 2, 3, 4]
+    for (_, metrics), line, name in zip(
+        seen, log_of(tmp_path / "a"), sorted(files[0]), strict=True
+    ):
+        figures = json.loads(files[0][name])["figures"]
+        assert figures.keys() == FIGURES
+        for figure, value in figures.items():
+            assert line[figure] == metrics[figure] == pytest.approx(value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ONLINE)
+def test_sigkill_changes_nothing(method, models, tmp_path):
+    """Killed once it has printed step 3 of 6, then run again in a process of its own: equal digests."""
+
+    def run(output: str, *, kill_after: str | None = None) -> int:
+        arguments = [str(models), str(tmp_path / output), method.value, json.dumps(INTERRUPTED)]
+        command = [sys.executable, "-m", tiny_training.__name__, *arguments]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            for line in process.stdout:
+                if line.strip() == kill_after:
+                    process.kill()
+        return process.returncode
+
+    assert run("a") == 0
+    assert run("b", kill_after="3") == -signal.SIGKILL
+    assert not (tmp_path / "b").exists()
+    assert run("b") == 0
+    digests = [manifests.read_manifest(tmp_path / name).digest for name in "ab"]
+    assert digests[0] == digests[1]
+
+
+def test_a_finished_training_needs_no_draws(models, tmp_path):
+    """Their folder is deleted: the same call again trains nothing and ends."""
+    params = Params(
+        sample=SampleParams(max_new_tokens=12),
+        classmate=ClassmateParams(
+            keep=(0.5,),
+            train=TrainParams(
+                method=Method.GRPO,
+                steps=1,
+                batch_size=2,
+                group_size=2,
+                warm_start_steps=0,
+                control=False,
+                threads=1,
+            ),
+        ),
+    )
+    training = ActorTraining(
+        base=str(models / "base"),
+        problems=tiny_training.PROBLEMS,
+        output=tmp_path / "actor",
+        draws=tmp_path / "draws",
+        trackers=tmp_path / "trackers",
+        params=params,
+    )
+    peer = ScriptedPeer(name="peer", write=adder)
+    steps = []
+    for _ in range(2):
+        train_actor(training, [peer], progress=lambda step, *_: steps.append(step))
+        shutil.rmtree(training.draws, ignore_errors=True)
+    assert steps == [1]
+
+
+def test_a_model_of_another_training_is_replaced_by_a_run_alone(models, tmp_path):
+    """A command refuses it, and it stays."""
+    output = tmp_path / "actor"
+    shutil.copytree(models / "base", output)
+    before = weights(output)
+    train = TrainParams(method=Method.GRPO, steps=1, batch_size=2, group_size=2, warm_start_steps=0)
+    training = ActorTraining(
+        base=str(models / "base"),
+        problems=tiny_training.PROBLEMS,
+        output=output,
+        draws=tmp_path / "draws",
+        trackers=tmp_path / "trackers",
+        params=Params(
+            sample=SampleParams(max_new_tokens=12), classmate=ClassmateParams(train=train)
+        ),
+    )
+    with pytest.raises(BadInputError, match="holds the model of another training"):
+        train_actor(training, (), progress=lambda *_: None)
+    assert weights(output) == before
+    train_actor(training, (), progress=lambda *_: None, replaces=True)
+    assert weights(output) != before

@@ -1,0 +1,109 @@
+"""A file of questions on an engine in this process: counts, groups, what an interrupted command leaves."""
+
+import json
+from contextlib import nullcontext
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params_file import load_params
+from pipeline_lib.systems.pacore.batch import solve_file
+from tests.unit.systems.pacore.scripted_chat import scripted, text_of
+
+NUM_QUESTIONS = 5
+PARAMS = load_params(overrides=["pacore.widths=[2]", "pacore.problems_together=2"])
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    rows = [
+        {"id": number, "messages": [{"role": "user", "content": f"What is {number}+1?"}]}
+        for number in range(NUM_QUESTIONS)
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    return path
+
+
+class Engine:
+    """A model that records the questions of each batch; it dies in the batch of one question."""
+
+    def __init__(self, *, dies_at=None, fails_at=frozenset()):
+        self.batches = []
+        self.dies_at = dies_at
+        self.fails_at = fails_at
+        self.model = scripted(self.answer)
+        self.chat_format = self.model.chat_format
+        self.identity = self.engine = "fake"
+
+    def room(self, _prompt):
+        return None
+
+    def answer(self, prompt, seed):
+        fails = "candidate solutions" in prompt and _question(prompt) in self.fails_at
+        return None if fails else text_of(prompt, seed)
+
+    def complete(self, requests, decoding):
+        self.batches.append([_question(one.prompt) for one in requests])
+        if self.dies_at in self.batches[-1]:
+            raise KeyboardInterrupt
+        return self.model.complete(requests, decoding)
+
+
+def _question(prompt):
+    return next(number for number in range(NUM_QUESTIONS) if f"What is {number}+1?" in prompt)
+
+
+def solved(source, output, engine):
+    return solve_file(source, output, opening=nullcontext(engine), params=PARAMS)
+
+
+def test_calls_of_a_question_without_an_answer_count(source, tmp_path):
+    """Five questions of 3 calls, of which the last one of two fails: 15 calls, 2 failed.
+
+    The tokens are those of 5 questions: a text of one word a call, and none for a failed one.
+    """
+    whole = solved(source, tmp_path / "whole.jsonl", Engine())
+    output = tmp_path / "answers.jsonl"
+    found = solved(source, output, Engine(fails_at={1, 3}))
+    assert (found.calls, found.failed_calls, len(found.errors)) == (15, 2, 2)
+    assert whole.tokens - found.tokens == 2
+    again = solved(source, output, Engine())
+    assert (again.calls, again.failed_calls, again.tokens) == (15, 0, whole.tokens)
+
+
+def test_an_interrupted_file_has_the_groups_of_an_unbroken_one(source, tmp_path):
+    """Groups of 2 of 5 questions; 1 fails, the command dies at 2 and 3: then 1 alone, 2 with 3, 4 alone."""
+    output = tmp_path / "answers.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        solved(source, output, Engine(dies_at=2, fails_at={1}))
+    engine = Engine()
+    found = solved(source, output, engine)
+    assert engine.batches == [[1], [1], [2, 3], [2, 3], [4], [4]]
+    assert found.num_continued == 1
+    solved(source, tmp_path / "unbroken.jsonl", Engine())
+    assert output.read_bytes() == (tmp_path / "unbroken.jsonl").read_bytes()
+
+
+def test_given_responses_are_not_asked(source, tmp_path):
+    """Two texts as the first round: none planned or asked there, and one call."""
+    row = json.loads(source.read_text("utf-8").splitlines()[0]) | {"responses": ["a", "b"]}
+    source.write_text(f"{json.dumps(row)}\n", "utf-8")
+    output = tmp_path / "answers.jsonl"
+    assert solved(source, output, Engine()).calls == 1
+    rounds = json.loads(output.read_text("utf-8"))["rounds"]
+    assert [(one["planned"], one["asked"], one["references"]) for one in rounds] == [
+        (0, 0, 0),
+        (1, 1, 2),
+    ]
+
+
+def test_responses_that_no_round_reads_are_refused(source, tmp_path):
+    """With widths=[] there is one plain call; the engine is not opened."""
+    row = json.loads(source.read_text("utf-8").splitlines()[0]) | {"responses": ["a", "b"]}
+    source.write_text(f"{json.dumps(row)}\n", "utf-8")
+    plain = load_params(overrides=["pacore.widths=[]"])
+    engine = Engine()
+    with pytest.raises(BadInputError, match=r"question 0: responses: .*give --widths N"):
+        solve_file(source, tmp_path / "out.jsonl", opening=nullcontext(engine), params=plain)
+    assert engine.batches == []

@@ -1,0 +1,246 @@
+"""Training of a synthesizer on a tiny chat model: SFT, GRPO, PPO, resume."""
+
+import functools
+import json
+
+import pytest
+import torch
+
+from pipeline_lib.engines.chat_model import Message
+from pipeline_lib.engines.pretrained import load_tokenizer
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.params.pacore import EpisodeParams, PacoreParams
+from pipeline_lib.params.paths import BootstrapParams
+from pipeline_lib.params.train import Method, PpoParams, TrainParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.trained import trained_on
+from pipeline_lib.records import Problem
+from pipeline_lib.systems.pacore.message_cache import CachedQuestion
+from pipeline_lib.systems.pacore.synthesizer import chat_format_for, judge_cache, train_synthesizer
+from pipeline_lib.train.bootstrap import make_tokenizer, save_blank_policy
+from pipeline_lib.train.weights.compact_chat import write_compact_chat
+from pipeline_lib.train.weights.gguf_import import import_gguf
+from pipeline_lib.train.weights.models import load_model
+from tests.unit.train.weights.gguf_files import tiny_llama, write_gguf
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return make_base(tmp_path_factory.mktemp("synthesizer"))
+
+
+def make_base(folder):
+    source = write_gguf(folder / "tiny.gguf", tiny_llama(context=1024, spread=0.05))
+    import_gguf(source, folder / "model", dtype="float32")
+    return str(folder / "model")
+
+
+@pytest.fixture(scope="module")
+def questions():
+    """Eight questions with eight responses, two of them right."""
+    return judged([number + 1 for number in range(8)])
+
+
+def judged(golds):
+    """Questions with these golds; of their responses the first two are right."""
+    cached = [
+        CachedQuestion(
+            problem=Problem(
+                id=f"q{number}",
+                question=f"{number}+1?",
+                gold=MathGold(answer=str(gold)),
+                source="test",
+            ),
+            conversation=[Message.user(f"{number}+1?")],
+            responses=[f"\\boxed{{{gold + k // 2}}}" for k in range(8)],
+        )
+        for number, gold in enumerate(golds)
+    ]
+    return judge_cache(cached, Params(), workers=1)
+
+
+def params(method, **train):
+    fields = {"lr": 1e-3, "steps": 3, "batch_size": 4, "group_size": 2, "warm_start_steps": 0}
+    settings = TrainParams(
+        method=method,
+        control=False,
+        checkpoint_every=1,
+        ppo=PpoParams(gae_lambda=1.0, minibatches=1),
+        **(fields | train),
+    )
+    pacore = PacoreParams(
+        max_new_tokens=8,
+        episodes=EpisodeParams(references=(2, 3), draws=2, checks=False, plain=0.0),
+        train=settings,
+    )
+    return Params(pacore=pacore)
+
+
+@pytest.fixture(scope="module")
+def trained_by(base, questions, tmp_path_factory):
+    """Trainings of three steps, each made once, by their method."""
+
+    @functools.cache
+    def trained(method):
+        folder = tmp_path_factory.mktemp(method.value) / "model"
+        return folder, train_synthesizer(base, questions, folder, params(method))
+
+    return trained
+
+
+@pytest.mark.parametrize("method", [Method.SFT, Method.GRPO, Method.PPO])
+def test_each_method_trains(base, questions, trained_by, method):
+    """All steps, a model with its chat template, the episodes and the data card; again it is reused."""
+    output, trained = trained_by(method)
+    assert trained.summary.steps == 3
+    assert (output / "chat_template.jinja").is_file()
+    assert trained.episodes.counts["episodes"] == 16
+    rows = [json.loads(line) for line in trained.rows.read_text("utf-8").splitlines()]
+    assert rows == trained.episodes.rows
+    assert all(bool(row["completion"]) == (method is Method.SFT) for row in rows)
+    assert "| episodes | 16 |" in trained.card.read_text("utf-8")
+    asked = [question.cached.problem for question in questions]
+    assert trained_on({"m": str(output)}, asked)[0].startswith("NOT HELD OUT: 8 of 8 ")
+    again = train_synthesizer(base, questions, output, params(method))
+    assert again.summary.digest == trained.summary.digest
+
+
+@pytest.mark.parametrize("method", [Method.SFT, Method.PPO])
+def test_a_killed_training_resumes_to_the_same_digest(
+    base, questions, trained_by, tmp_path, method
+):
+    """Interrupted after the second of three steps: the weights equal those of an unbroken training."""
+    folder, whole = trained_by(method)
+
+    class KilledError(Exception):
+        pass
+
+    def stop_after_two(step, _total, _metrics):
+        if step == 2:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        train_synthesizer(
+            base, questions, tmp_path / "broken", params(method), progress=stop_after_two
+        )
+    steps = []
+    resumed = train_synthesizer(
+        base,
+        questions,
+        tmp_path / "broken",
+        params(method),
+        progress=lambda step, _total, _metrics: steps.append(step),
+    )
+    assert steps[0] > 1
+    weights = [(one / "model.safetensors").read_bytes() for one in (folder, tmp_path / "broken")]
+    assert weights[0] == weights[1]
+    assert resumed.summary.steps == whole.summary.steps
+
+
+def test_no_episodes_is_bad_input(base, questions, tmp_path):
+    """The message has the counts of the filter and the remedy; nothing is written."""
+    few = params(Method.SFT)
+    narrow = few.model_copy(
+        update={
+            "pacore": few.pacore.model_copy(update={"episodes": EpisodeParams(max_mean_right=0.1)})
+        }
+    )
+    with pytest.raises(BadInputError, match=r"no episodes \(questions=8.*max_mean_right"):
+        train_synthesizer(base, questions, tmp_path / "model", narrow)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_methods_are_refused(base, questions, tmp_path):
+    """DPO has no pairs of syntheses."""
+    with pytest.raises(BadInputError, match=r"method=dpo; expected one of grpo, ppo, rloo, sft"):
+        train_synthesizer(base, questions, tmp_path / "model", params(Method.DPO))
+
+
+def test_the_control_has_plain_prompts(base, questions, tmp_path):
+    """With a share of 1 no row of SFT has a reference, and each completion is a right response."""
+    settings = params(Method.SFT)
+    plain = settings.pacore.model_copy(update={"episodes": EpisodeParams(plain=1.0, draws=1)})
+    trained = train_synthesizer(
+        base, questions, tmp_path / "model", settings.model_copy(update={"pacore": plain})
+    )
+    assert trained.episodes.counts["without_references"] == len(trained.episodes.rows) == 8
+    assert all("boxed" in row["completion"] for row in trained.episodes.rows)
+
+
+def test_a_cold_start_comes_before_online_training(base, questions, tmp_path):
+    """Two steps of SFT on supervised episodes, then three of GRPO."""
+    trained = train_synthesizer(
+        base, questions, tmp_path / "model", params(Method.GRPO, warm_start_steps=2)
+    )
+    log = (tmp_path / "model" / "training_log.jsonl").read_text("utf-8").splitlines()
+    phases = [json.loads(line)["phase"] for line in log]
+    assert phases == ["warm-start"] * 2 + ["grpo"] * 3
+    assert trained.summary.steps == 5
+
+
+def filtering(method, **train):
+    """Params with the second filter of four syntheses per question."""
+    found = params(method, **train)
+    episodes = found.pacore.episodes.model_copy(update={"filter_draws": 4})
+    pacore = found.pacore.model_copy(update={"episodes": episodes, "max_new_tokens": 16})
+    return found.model_copy(update={"pacore": pacore})
+
+
+def test_the_second_filter_draws_from_the_model_after_its_warm_start(base, tmp_path):
+    """SFT learns both answers; RL starts from it, on the questions with both among four syntheses."""
+    questions = judged([1, 2] * 4)
+    settings = filtering(
+        Method.GRPO, warm_start_steps=25, warm_start_lr=5e-2, warm_start_batch_size=8
+    )
+    trained = train_synthesizer(base, questions, tmp_path / "model", settings)
+    counts = trained.episodes.counts
+    outcomes = [count for name, count in counts.items() if name.startswith("syntheses_")]
+    assert sum(outcomes) == 8
+    assert 0 < counts["syntheses_kept"] < 8
+    assert counts["episodes"] == 2 * counts["syntheses_kept"]
+    assert len({row["problem_id"] for row in trained.episodes.rows}) == counts["syntheses_kept"]
+    card = trained.card.read_text("utf-8")
+    assert f"| syntheses kept | {counts['syntheses_kept']} |" in card
+    assert "model.first-stage`, method grpo" in card
+    log = (tmp_path / "model" / "training_log.jsonl").read_text("utf-8").splitlines()
+    assert [json.loads(line)["phase"] for line in log] == ["grpo"] * 3
+    again = train_synthesizer(base, questions, tmp_path / "model", settings)
+    assert again.summary.digest == trained.summary.digest
+
+
+def test_no_question_with_right_and_wrong_syntheses_is_bad_input(base, questions, tmp_path):
+    """An untrained base is never right: the counts, and what to change; SFT has no such filter."""
+    with pytest.raises(BadInputError, match=r"syntheses_never_right=8.*filter_draws=0"):
+        train_synthesizer(base, questions, tmp_path / "model", filtering(Method.GRPO))
+    assert (
+        train_synthesizer(base, questions, tmp_path / "sft", filtering(Method.SFT)).summary.steps
+        == 3
+    )
+
+
+def test_a_model_without_a_chat_template_is_refused(tmp_path):
+    """The base is named, with the command that makes one of a policy from scratch."""
+    make_tokenizer(["1+2=3"]).save_pretrained(tmp_path)
+    with pytest.raises(
+        BadInputError, match=r"no chat template, .*; give .* `reasonloop pacore base`"
+    ):
+        chat_format_for(str(tmp_path))
+
+
+def test_a_policy_from_scratch_becomes_a_chat_model(tmp_path):
+    """Its prompts are rendered as before, with the same logits; tags are one token each, kept in decoded text."""
+    rows = [{"prompt": "3,5=8\n", "completion": "5+3=8"}]
+    blank, folder = tmp_path / "blank", tmp_path / "chat"
+    save_blank_policy(blank, rows, BootstrapParams(hidden_size=16, num_layers=1, num_heads=2))
+    write_compact_chat(str(blank), folder)
+    chat_format, tokenizer = chat_format_for(str(folder)), load_tokenizer(str(folder))
+    assert chat_format.is_compact
+    assert chat_format.render([Message.user("3,5=8")]) == "3,5=8\n"
+    ids = tokenizer("<think>8y</think>", add_special_tokens=False)["input_ids"]
+    assert len(ids) == 4
+    assert tokenizer.decode(ids, skip_special_tokens=True) == "<think>8y</think>"
+    prompt = torch.tensor([tokenizer("3,5=8\n", add_special_tokens=False)["input_ids"]])
+    before, after = (load_model(str(where))(prompt).logits for where in (blank, folder))
+    torch.testing.assert_close(after[..., : before.shape[-1]], before)
+    assert after.shape[-1] == before.shape[-1] + 2

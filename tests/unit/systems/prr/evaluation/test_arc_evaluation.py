@@ -1,0 +1,148 @@
+"""ARC end to end on a toy set: training, voting, and a valid submission."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.prr import (
+    LatentEvaluateParams,
+    LatentModelParams,
+    LatentParams,
+    LatentTrainParams,
+)
+from pipeline_lib.systems.prr.data.arc_builder import ArcOptions, build_arc
+from pipeline_lib.systems.prr.data.dataset_files import (
+    IDENTIFIERS_NAME,
+    read_set,
+    read_test_puzzles,
+)
+from pipeline_lib.systems.prr.evaluation.evaluation_folder import (
+    METRICS_NAME,
+    REPORT_NAME,
+    SUBMISSION_NAME,
+)
+from pipeline_lib.systems.prr.evaluation.submission import check_submission
+from pipeline_lib.systems.prr.model.compatibility import check_compatible
+from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, show_on, train_on
+from tests.unit.systems.prr.sample_puzzles import small_subsets, write_combined, write_repository
+
+PARAMS = LatentParams(
+    model=LatentModelParams(
+        width=32,
+        heads=2,
+        hidden_multiple=8,
+        mixer="mlp",
+        prefix_tokens=1,
+        num_branches=2,
+        steps=4,
+        grad_steps=4,
+    ),
+    train=LatentTrainParams(steps=40, batch_size=12, lr=1e-2, checkpoint_every=40),
+    evaluate=LatentEvaluateParams(batch_size=5, pictures=1),
+)
+
+OPTIONS = ArcOptions(test_set="evaluation", num_aug=5, seed=7, max_side=5)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    """A folder with data and a briefly trained model."""
+    root = tmp_path_factory.mktemp("toy")
+    build_arc(
+        small_subsets(write_repository(root / "source")),
+        OPTIONS,
+        root / "data",
+    )
+    train_on(root / "data", root / "model", PARAMS, seed=1)
+    return root
+
+
+def test_votes_and_submission(toy, tmp_path):
+    """Two attempts per test input, pass@k monotone in k, a score, and the setting named."""
+    places = EvaluationPaths(data=toy / "data", models=[toy / "model"], output=tmp_path / "found")
+    evaluate_on(places, PARAMS, seed=1)
+    puzzles = read_test_puzzles(toy / "data")
+    read = check_submission(places.output / SUBMISSION_NAME, puzzles)
+    assert read.missing == ()
+    found = json.loads((places.output / METRICS_NAME).read_text("utf-8"))
+    assert found["models"][0]["rows"] == 2 * 6
+    assert found["arc"]["setting"].startswith("transductive")
+    assert found["arc"]["submission"]["ARC Prize score"] == found["arc"]["all"]["pass@2"]
+    for voters in ("picked", "all"):
+        shares = [found["arc"][voters][f"pass@{k}"] for k in (1, 2, 5, 10, 100, 1000)]
+        assert shares == sorted(shares)
+
+
+def test_secret_outputs_get_a_submission(toy, tmp_path):
+    """With secret outputs there is a complete submission, but no metrics and no score."""
+    source = write_combined(tmp_path / "source", secret=("evaluation",))
+    build_arc(small_subsets(source), OPTIONS, tmp_path / "data")
+    places = EvaluationPaths(
+        data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
+    )
+    evaluate_on(places, PARAMS, seed=1)
+    read = check_submission(places.output / SUBMISSION_NAME, read_test_puzzles(tmp_path / "data"))
+    assert read.missing == ()
+    found = json.loads((places.output / METRICS_NAME).read_text("utf-8"))
+    assert found["models"] == [
+        {"model": "model", "rows": 0, "unlabelled_rows": 2 * 6, "core_passes": 8, "branches": 2}
+    ]
+    assert not {"picked", "submission"} & found["arc"].keys()
+    assert "secret" in found["arc"]["unscored"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"max_side": 6}, "trained for seq_len=25, but .* has seq_len=36"),
+        ({"num_aug": 9}, "trained for num_puzzle_ids=19, but .* has num_puzzle_ids=31"),
+        ({"seed": 8}, "trained with another identifiers.json"),
+    ],
+)
+def test_data_of_another_build_are_refused(toy, tmp_path, changes, complaint):
+    """Another canvas, more versions, and other versions of equal number are refused."""
+    subsets = small_subsets(toy / "source")
+    build_arc(subsets, replace(OPTIONS, **changes), tmp_path / "data")
+    places = EvaluationPaths(
+        data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
+    )
+    with pytest.raises(BadInputError, match=complaint):
+        evaluate_on(places, PARAMS, seed=1)
+    with pytest.raises(BadInputError, match=complaint):
+        show_on(places.data, toy / "model", tmp_path / "drawn", PARAMS, seed=1, count=1)
+    assert not places.output.exists()
+
+
+def test_pictures_of_arc_name_the_setting(toy, tmp_path):
+    """The page of `show` names the transductive setting and contains the pictures."""
+    show_on(toy / "data", toy / "model", tmp_path / "drawn", PARAMS, seed=1, count=2)
+    page = (tmp_path / "drawn" / REPORT_NAME).read_text("utf-8")
+    assert "transductive" in page
+    assert page.count("<svg") == 2
+
+
+def test_formatting_of_identifiers_is_ignored(toy, tmp_path):
+    """identifiers.json on one line is accepted: only the names count."""
+    shutil.copytree(toy / "data", tmp_path / "data")
+    path = tmp_path / "data" / IDENTIFIERS_NAME
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8"))), "utf-8")
+    assert read_set(tmp_path / "data", "test").identifiers is not None
+    check_compatible(toy / "model", read_set(tmp_path / "data", "test"), folder=tmp_path / "data")
+
+
+def test_several_models_vote_only_with_the_option(toy, tmp_path):
+    """Two models need the option; with it, a model twice gives the same submission."""
+    one = EvaluationPaths(data=toy / "data", models=[toy / "model"], output=tmp_path / "one")
+    two = EvaluationPaths(data=toy / "data", models=[toy / "model"] * 2, output=tmp_path / "two")
+    with pytest.raises(BadInputError, match="--ensemble-checkpoints"):
+        evaluate_on(two, PARAMS, seed=1)
+    assert not two.output.exists()
+    evaluate_on(two, PARAMS, seed=1, ensemble=True)
+    evaluate_on(one, PARAMS, seed=1)
+    submissions = [
+        json.loads((places.output / SUBMISSION_NAME).read_text("utf-8")) for places in (one, two)
+    ]
+    assert submissions[0] == submissions[1]

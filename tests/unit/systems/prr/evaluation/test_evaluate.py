@@ -1,0 +1,229 @@
+"""Evaluation: padding, noise, several correct answers, answers on ARC canvases, pictures."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.prr import LatentEvaluateParams, LatentLossParams
+from pipeline_lib.systems.prr.data.vocabulary import VOCAB_SIZE
+from pipeline_lib.systems.prr.evaluation.branch_answers import (
+    BranchAnswers,
+    decode_answers,
+    grid_mask,
+    pick_by_confidence,
+    pick_by_majority,
+)
+from pipeline_lib.systems.prr.evaluation.branch_metrics import count_batch
+from pipeline_lib.systems.prr.evaluation.evaluate import (
+    AnswerCoverage,
+    PredictedBatch,
+    evaluate_set,
+    predict_batches,
+)
+from pipeline_lib.systems.prr.evaluation.pictures import example_svg
+from pipeline_lib.systems.prr.model.batches import evaluation_batches
+from pipeline_lib.systems.prr.model.build import build_model
+from pipeline_lib.systems.prr.model.compatibility import model_sizes
+from pipeline_lib.systems.prr.model.protocol import BranchOutput
+from tests.unit.systems.prr.small_training import MODELS, small_set
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_padding_never_counts(kind):
+    """Twelve examples in batches of 12, 5 (three padding rows) and 64 (52): equal metrics."""
+    data = small_set()
+    model = build_model(MODELS[kind], model_sizes(data), loss=LatentLossParams())
+    figures = [
+        evaluate_set(model, data, LatentEvaluateParams(batch_size=size), seed=1)
+        for size in (12, 5, 64)
+    ]
+    whole, *padded = [{k: v for k, v in one.items() if v is not None} for one in figures]
+    # Means of float32 differ in their last digit with the size of a batch.
+    assert padded == [pytest.approx(whole, rel=1e-6)] * 2
+    assert whole["rows"] == 12
+
+
+def test_padding_that_would_be_right_does_not_count():
+    """A right answer counts once, not also in its two padding copies."""
+    data = small_set()
+    model = build_model(MODELS["prr"], model_sizes(data), loss=LatentLossParams())
+    part = list(evaluation_batches(data, batch_size=11))[-1]
+    output = model.predict(part.batch)
+    right = torch.nn.functional.one_hot(part.batch.labels_BL, 6).float()[:, None]
+    output.logits_BKLV[:] = 10 * right
+    counts = count_batch(output, part.batch)
+    assert (counts.rows, counts.oracle, counts.scorer) == (1, 1, 1)
+
+
+def test_an_evaluation_with_noise_is_reproducible():
+    """Equal seeds give equal answers, independent of the RNG state; other seeds differ."""
+    data = small_set()
+    model = build_model(MODELS["prr"], model_sizes(data), loss=LatentLossParams())
+    params = LatentEvaluateParams(batch_size=12, rollouts=2, noise=0.5)
+
+    def confidences(seed: int) -> np.ndarray:
+        return next(predict_batches(model, data, params, seed=seed)).answers.confidences_BK
+
+    one, same, other = (confidences(seed) for seed in (1, 1, 2))
+    assert one.shape == (12, 6)
+    assert (one == same).all()
+    assert (one != other).any()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_noise_depends_only_on_the_example(kind):
+    """Noise is independent of the batch size, and of the number of rollouts."""
+    data = small_set()
+    model = build_model(MODELS[kind], model_sizes(data), loss=LatentLossParams())
+
+    def confidences(size: int, rollouts: int) -> np.ndarray:
+        params = LatentEvaluateParams(batch_size=size, rollouts=rollouts, noise=0.5)
+        parts = predict_batches(model, data, params, seed=1)
+        return np.concatenate([part.answers.confidences_BK for part in parts])
+
+    whole = confidences(12, 2)
+    assert len(np.unique(whole)) > 12
+    # Means of float32 differ in their last digit with the size of a batch.
+    assert confidences(5, 2) == pytest.approx(whole, rel=1e-5)
+    assert confidences(20, 2) == pytest.approx(whole, rel=1e-5)
+    assert confidences(12, 3)[:, : whole.shape[1]] == pytest.approx(whole, rel=1e-5)
+
+
+def test_known_answers():
+    """Two answers, of which branches give one, twice, and a wrong one.
+
+    Found 1 of 2, all found 0, right branches 2 of 3; the majority picks a right one, though the
+    label is the other answer; the scorer picks the wrong one.
+    """
+    tokens_BKL = np.array([[[1, 2], [1, 2], [3, 3]]], dtype=np.uint8)
+    answers = BranchAnswers(
+        tokens_BKL=tokens_BKL,
+        kept_BKL=tokens_BKL,
+        scores_BK=np.array([[0.0, 1.0, 2.0]], dtype=np.float32),
+        confidences_BK=np.array([[-3.0, -2.0, -4.0]], dtype=np.float32),
+    )
+    known = AnswerCoverage(np.array([[[2, 1], [1, 2]]], dtype=np.uint8))
+    known.add(PredictedBatch(start=0, stop=1, answers=answers, counts=None, core_passes=1))
+    assert known.metrics() == {
+        "2": {
+            "rows": 1,
+            "answers": 2.0,
+            "found": 0.5,
+            "all_found": 0.0,
+            "mean_branch_right": pytest.approx(2 / 3),
+            "scorer_right": 0.0,
+            "majority_right": 1.0,
+            "confidence_right": 1.0,
+        }
+    }
+
+
+def test_repeated_answers_count_once():
+    """Rows of right answers are filled up by repeats: of the two different ones in [b, a, a] the
+    branches give a. Found is 1 of 2, not 2 of 3, and the row counts among those of two answers.
+    """
+    tokens_BKL = np.array([[[1, 2], [3, 3]]], dtype=np.uint8)
+    answers = BranchAnswers(
+        tokens_BKL=tokens_BKL,
+        kept_BKL=tokens_BKL,
+        scores_BK=np.zeros((1, 2), dtype=np.float32),
+        confidences_BK=np.zeros((1, 2), dtype=np.float32),
+    )
+    known = AnswerCoverage(np.array([[[2, 1], [1, 2], [1, 2]]], dtype=np.uint8))
+    known.add(PredictedBatch(start=0, stop=1, answers=answers, counts=None, core_passes=1))
+    assert known.metrics().keys() == {"2"}
+    assert known.metrics()["2"]["found"] == 0.5
+
+
+def test_branches_without_a_grid_have_no_vote():
+    """Two of three branches give no grid; the third is the majority."""
+    kept_BKL = np.array([[[0] * 4, [0] * 4, [5, 0, 0, 0]]], dtype=np.uint8)
+    answers = BranchAnswers(
+        tokens_BKL=kept_BKL,
+        kept_BKL=kept_BKL,
+        scores_BK=np.zeros((1, 3), dtype=np.float32),
+        confidences_BK=np.array([[-np.inf, -np.inf, -5.0]], dtype=np.float32),
+    )
+    assert pick_by_majority(answers).tolist() == [2]
+
+
+def test_a_grid_of_one_cell_is_an_answer():
+    """Colour 5 - 2 in the corner of a 2 x 2 canvas is preferred to a branch without a grid.
+
+    Its logit 3 weighs 1 + 3 of 4 + 11: log-probability ln(4 / 15).
+    """
+    tokens_KL = torch.tensor([[0, 1, 1, 0], [5, 1, 1, 0]])
+    logits_BKLV = 3 * torch.nn.functional.one_hot(tokens_KL, VOCAB_SIZE)[None].float()
+    output = BranchOutput(logits_BKLV=logits_BKLV, scores_BK=torch.zeros(1, 2), core_passes=1)
+    answers = decode_answers(output, grid_mask)
+    assert answers.kept_BKL.tolist() == [[[0] * 4, [5, 0, 0, 0]]]
+    assert answers.confidences_BK[0] == pytest.approx([-np.inf, math.log(4 / 15)])
+    assert pick_by_confidence(answers).tolist() == pick_by_majority(answers).tolist() == [1]
+
+
+def test_tokens_outside_of_the_grid_are_ignored():
+    """On a 3 x 3 canvas a 1 x 2 grid is cropped; tokens outside of it differ and are ignored.
+
+    Without any colour in the corner there is no answer, and no vote for it.
+    """
+    tokens_BKL = np.array(
+        [[[5, 6, 1, 1, 1, 0, 0, 0, 0], [5, 6, 1, 1, 1, 0, 7, 7, 7], [0] * 9]], dtype=np.uint8
+    )
+    inside = grid_mask(tokens_BKL)
+    assert inside.sum(-1).tolist() == [[2, 2, 0]]
+    answers = BranchAnswers(
+        tokens_BKL=tokens_BKL,
+        kept_BKL=np.where(inside, tokens_BKL, np.uint8(0)),
+        scores_BK=np.zeros((1, 3), dtype=np.float32),
+        confidences_BK=np.array([[-2.0, -1.0, -np.inf]], dtype=np.float32),
+    )
+    assert pick_by_majority(answers).tolist() == [0]
+
+
+def test_an_empty_set_is_refused():
+    """No example is a one-line error."""
+    data = small_set()
+    model = build_model(MODELS["prr"], model_sizes(data), loss=LatentLossParams())
+    empty = type(data).of(
+        inputs_NL=data.inputs_NL[:0],
+        labels_NL=data.labels_NL[:0],
+        puzzle_identifiers=[],
+        puzzle_indices=[0],
+        group_indices=[0],
+        vocab_size=6,
+    )
+    with pytest.raises(BadInputError, match="no example"):
+        evaluate_set(model, empty, LatentEvaluateParams(), seed=1)
+
+
+def test_a_picture_frames_correct_outputs():
+    """Input, target and two branches: four grids of four cells, one green frame, notes escaped."""
+    label_L = np.array([2, 3, 4, 5], dtype=np.uint8)
+    wrong_L = np.array([2, 3, 4, 4], dtype=np.uint8)
+    picture = example_svg(
+        inputs_L=label_L,
+        labels_L=label_L,
+        outputs_KL=np.stack([label_L, wrong_L]),
+        notes_K=["sure", "a < b"],
+        is_arc=False,
+    )
+    assert picture.count("<rect") == 4 * 4 + 4
+    assert picture.count('stroke="#1a7f37"') == 1
+    assert "a &lt; b" in picture
+
+
+def test_a_picture_of_a_secret_answer_frames_nothing():
+    """Without a label no output counts as correct."""
+    input_L = np.array([2, 3, 4, 5], dtype=np.uint8)
+    picture = example_svg(
+        inputs_L=input_L,
+        labels_L=np.zeros_like(input_L),
+        outputs_KL=np.stack([input_L, np.zeros_like(input_L)]),
+        notes_K=["one", "other"],
+        is_arc=False,
+    )
+    assert "#1a7f37" not in picture
+    assert "target (secret)" in picture

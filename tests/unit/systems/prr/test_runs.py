@@ -1,0 +1,138 @@
+"""Training and evaluation by folders: damaged data are named before any compute."""
+
+import io
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.prr import (
+    LatentDataParams,
+    LatentEvaluateParams,
+    LatentModelParams,
+    LatentParams,
+    LatentTrainParams,
+)
+from pipeline_lib.store.manifests import MANIFEST_NAME
+from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, read_set
+from pipeline_lib.systems.prr.data.set_writer import write_set
+from pipeline_lib.systems.prr.data.synthetic_folder import ANSWERS_NAME, build_synthetic
+from pipeline_lib.systems.prr.runs import (
+    EvaluationPaths,
+    data_digest,
+    evaluate_on,
+    show_on,
+    train_on,
+)
+
+PARAMS = LatentParams(
+    data=LatentDataParams(task="sudoku4-two", train_puzzles=4, versions=2, test_examples=10),
+    model=LatentModelParams(width=16, heads=2, hidden_multiple=8, num_branches=2, steps=2),
+    train=LatentTrainParams(steps=2, batch_size=4),
+    evaluate=LatentEvaluateParams(batch_size=4),
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A synthetic task, ``data``, and a model of two steps, ``model``."""
+    root = tmp_path_factory.mktemp("made")
+    build_synthetic(PARAMS.data, root / "data", seed=7)
+    train_on(root / "data", root / "model", PARAMS, seed=1)
+    return root
+
+
+@pytest.fixture
+def data(made, tmp_path):
+    """A copy of the task, to be damaged."""
+    shutil.copytree(made / "data", tmp_path / "data")
+    return tmp_path / "data"
+
+
+def test_damaged_data_are_refused(made, data, tmp_path):
+    """Labels that differ from the manifest's digest are neither trained on nor evaluated."""
+    path = data / "train" / "all__labels.npy"
+    np.save(path, np.full_like(np.load(path), 2))
+    with pytest.raises(BadInputError, match="sha256 differs"):
+        train_on(data, tmp_path / "model", PARAMS, seed=1)
+    places = EvaluationPaths(data=data, models=[made / "model"], output=tmp_path / "found")
+    with pytest.raises(BadInputError, match="sha256 differs"):
+        evaluate_on(places, PARAMS, seed=1)
+
+
+def test_data_without_a_manifest_are_digested_by_file(data):
+    """Without a manifest the digest covers the files, so a change is detected."""
+    (data / MANIFEST_NAME).unlink()
+    before = data_digest(data)
+    path = data / "train" / "all__labels.npy"
+    np.save(path, np.full_like(np.load(path), 2))
+    assert data_digest(data) != before
+
+
+def array_file(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"junk", "not a numpy array"),
+        (array_file(np.ones((5, 2, 16), dtype=np.uint8)), r"uint8 of shape \(5, 2, 16\), expected"),
+        (array_file(np.ones((10, 2, 9), dtype=np.uint8)), r"uint8 of shape \(10, 2, 9\), expected"),
+        (array_file(np.ones((10, 16), dtype=np.uint8)), r"uint8 of shape \(10, 16\), expected"),
+        (array_file(np.ones((10, 0, 16), dtype=np.uint8)), r"shape \(10, 0, 16\), expected"),
+        (array_file(np.ones((10, 2, 16))), r"float64 of shape \(10, 2, 16\), expected"),
+    ],
+)
+def test_invalid_files_of_correct_answers(made, data, tmp_path, content, complaint):
+    """A wrong format, shape or dtype is a one-line error."""
+    (data / MANIFEST_NAME).unlink()
+    (data / "test" / ANSWERS_NAME).write_bytes(content)
+    places = EvaluationPaths(data=data, models=[made / "model"], output=tmp_path / "found")
+    with pytest.raises(BadInputError, match=f"{ANSWERS_NAME}: .*{complaint}"):
+        evaluate_on(places, PARAMS, seed=1)
+
+
+def pictures(folder: pathlib.Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "pictures").iterdir()}
+
+
+def test_show_draws_the_pictures_of_the_evaluation(made, tmp_path):
+    """Six of ten examples in batches of four, with noise: both draw identical pictures."""
+    noisy = LatentEvaluateParams(batch_size=4, pictures=6, rollouts=2, noise=0.5)
+    params = PARAMS.model_copy(update={"evaluate": noisy})
+    data, model = made / "data", made / "model"
+    places = EvaluationPaths(data=data, models=[model], output=tmp_path / "found")
+    evaluate_on(places, params, seed=1)
+    drawn = show_on(data, model, tmp_path / "drawn", params, seed=1, count=6)
+    found = pictures(places.output)
+    assert sorted(found) == [f"example-00{number}.svg" for number in range(6)]
+    assert (drawn, pictures(tmp_path / "drawn")) == (6, found)
+
+
+def test_more_pictures_than_examples(made, tmp_path):
+    """All ten examples are drawn."""
+    drawn = show_on(made / "data", made / "model", tmp_path / "drawn", PARAMS, seed=1, count=99)
+    assert (drawn, len(pictures(tmp_path / "drawn"))) == (10, 10)
+
+
+def test_no_example_to_draw(made, data, tmp_path):
+    """An empty test split is a one-line error."""
+    full = read_set(data, "test")
+    empty = PuzzleSet.of(
+        inputs_NL=full.inputs_NL[:0],
+        labels_NL=full.labels_NL[:0],
+        puzzle_identifiers=[],
+        puzzle_indices=[0],
+        group_indices=[0],
+        vocab_size=full.metadata.vocab_size,
+    )
+    shutil.rmtree(data / "test")
+    write_set(data, "test", empty)
+    with pytest.raises(BadInputError, match="no example"):
+        show_on(data, made / "model", tmp_path / "drawn", PARAMS, seed=1, count=1)
+    assert not (tmp_path / "drawn").exists()

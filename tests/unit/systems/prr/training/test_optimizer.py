@@ -1,0 +1,130 @@
+"""Optimizers against their formulas, step by step."""
+
+import math
+
+import pytest
+import torch
+
+from pipeline_lib.systems.prr.training.optimizer import AdamATan2, SignSgd
+from tests.unit.systems.prr.small_models import random_batch, small_prr
+
+GRADIENTS = [0.5, -2.0, 1e-12, 0.0, 3.0]
+
+
+def by_formula(value: float, gradients, *, lr: float, weight_decay: float) -> list[float]:
+    """p <- p (1 - lr wd) - lr / bc1 atan2(m, sqrt(v) / sqrt(bc2)), in plain floats."""
+    mean = square = 0.0
+    values = []
+    for step, gradient in enumerate(gradients, start=1):
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.95 * square + 0.05 * gradient**2
+        scale = math.sqrt(square) / math.sqrt(1 - 0.95**step)
+        value *= 1 - lr * weight_decay
+        value -= lr / (1 - 0.9**step) * math.atan2(mean, scale)
+        values.append(value)
+    return values
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_adam_atan2_follows_its_formula(weight_decay):
+    """Five steps, with a gradient far below a usual eps and one that is 0."""
+    parameter = torch.nn.Parameter(torch.tensor([1.5], dtype=torch.float64))
+    optimizer = AdamATan2([parameter], lr=0.01, weight_decay=weight_decay)
+    seen = []
+    for gradient in GRADIENTS:
+        parameter.grad = torch.tensor([gradient], dtype=torch.float64)
+        optimizer.step()
+        seen.append(parameter.item())
+    expected = by_formula(1.5, GRADIENTS, lr=0.01, weight_decay=weight_decay)
+    assert seen == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_first_step_is_scale_invariant():
+    """m is 0.1 g and the corrected sqrt(v) is g, so it is lr / 0.1 x atan(0.1) for any g."""
+    parameters = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
+    for parameter, gradient in zip(parameters, (1e-9, 1e9), strict=True):
+        parameter.grad = torch.tensor([gradient])
+    AdamATan2(parameters, lr=0.01).step()
+    expected = -0.1 * math.atan(0.1)
+    assert [parameter.item() for parameter in parameters] == pytest.approx([expected] * 2)
+
+
+def test_parameters_without_a_gradient_are_unchanged():
+    """They do not decay either; initial latents of branches are an example."""
+    parameter = torch.nn.Parameter(torch.ones(2))
+    AdamATan2([parameter], lr=0.1, weight_decay=0.5).step()
+    assert parameter.tolist() == [1, 1]
+
+
+def test_adam_atan2_resumes_from_its_state():
+    """Saved after two of five steps and loaded into a new one, it ends at the same value."""
+    parameter = torch.nn.Parameter(torch.tensor([1.5], dtype=torch.float64))
+    optimizer = AdamATan2([parameter], lr=0.01)
+    for index, gradient in enumerate(GRADIENTS):
+        if index == 2:
+            state = optimizer.state_dict()
+            optimizer = AdamATan2([parameter], lr=0.01)
+            optimizer.load_state_dict(state)
+        parameter.grad = torch.tensor([gradient], dtype=torch.float64)
+        optimizer.step()
+    expected = by_formula(1.5, GRADIENTS, lr=0.01, weight_decay=0.0)[-1]
+    assert parameter.item() == pytest.approx(expected, rel=1e-12)
+
+
+def puzzle_weights(model) -> torch.Tensor:
+    return model.embedding.puzzles.get_buffer("weight")
+
+
+def test_sign_sgd_moves_only_the_rows_used():
+    """Puzzles 0 and 1 occur in real rows, 2 in a padding row, 3 nowhere."""
+    model = small_prr()
+    puzzle_weights(model).fill_(2.0)
+    optimizer = SignSgd(model.embedding.puzzles, lr=0.1, weight_decay=0.5)
+    batch = random_batch(2, padded=1)
+    model.training_step(batch, carry=None, progress=0.0, generator=None).loss.backward()
+    optimizer.step()
+    steps_RD = puzzle_weights(model) - 2 * (1 - 0.1 * 0.5)
+    assert torch.allclose(steps_RD[:2].abs(), torch.full((2, 16), 0.1), atol=1e-6)
+    assert puzzle_weights(model)[2:].eq(2.0).all()
+
+
+def test_sign_sgd_sums_the_gradients_of_a_puzzle_before_their_sign():
+    """Puzzle 1 has gradients 3 and -1, puzzle 3 has -1: signs +, -. Real rows only."""
+    puzzles = small_prr().embedding.puzzles
+    batch = random_batch(3, padded=1)
+    ids_B = torch.tensor([1, 3, 1, 1])
+    vectors_BD = puzzles(
+        type(batch)(
+            inputs_BL=batch.inputs_BL,
+            labels_BL=batch.labels_BL,
+            puzzle_ids_B=ids_B,
+            real_B=batch.real_B,
+        )
+    )
+    vectors_BD.grad = torch.tensor([3.0, -1.0, -1.0, -9.0])[:, None].expand(4, 16).clone()
+    SignSgd(puzzles, lr=0.1).step()
+    assert puzzles.get_buffer("weight")[:, 0].tolist() == pytest.approx([0, -0.1, 0, 0.1])
+
+
+def test_sign_sgd_applies_a_gradient_once():
+    """Without a new backward pass a second step changes nothing; neither does a prediction."""
+    model = small_prr()
+    optimizer = SignSgd(model.embedding.puzzles, lr=0.1)
+    model.predict(random_batch())
+    optimizer.step()
+    assert not puzzle_weights(model).any()
+    model.training_step(random_batch(), carry=None, progress=0.0, generator=None).loss.backward()
+    optimizer.step()
+    after = puzzle_weights(model).clone()
+    optimizer.step()
+    assert puzzle_weights(model).equal(after)
+    assert after.any()
+
+
+@pytest.mark.parametrize("make", [AdamATan2, SignSgd])
+def test_closures_are_refused(make):
+    """A closure is an error; it would be ignored silently."""
+    model = small_prr()
+    target = model.parameters() if make is AdamATan2 else model.embedding.puzzles
+    with pytest.raises(ValueError, match="takes no closure"):
+        make(target, lr=0.1).step(lambda: 0.0)

@@ -1,0 +1,131 @@
+"""Training: determinism, resumption after kills and time limits, and damaged files."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from pipeline_lib.errors import BadInputError, BudgetReachedError
+from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.store.checkpoints import work_folder
+from pipeline_lib.systems.prr.model.saved_model import (
+    CONFIG_NAME,
+    LOG_NAME,
+    WEIGHTS_NAME,
+    load_model,
+)
+from pipeline_lib.systems.prr.training.run_state import TENSORS_NAME
+from pipeline_lib.systems.prr.training.train import train_latent
+from tests.unit.systems.prr.small_training import MODELS, STEPS, small_training
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_killed_training_ends_with_the_same_digest(kind, tmp_path):
+    """Seven steps, checkpoints after 2, 4 and 6, SIGKILL at 5: steps 5 to 7 are repeated.
+
+    The digest covers the averaged weights, the puzzle vectors and every figure of the log.
+    """
+    unbroken = train_latent(small_training(tmp_path / "unbroken", kind))
+    script = [sys.executable, "-m", "tests.unit.systems.prr.small_training"]
+    killed = subprocess.run(
+        [*script, str(tmp_path / "broken"), kind, "5"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-800:]
+    assert not (tmp_path / "broken").exists()
+    steps = []
+    resumed = train_latent(
+        small_training(tmp_path / "broken", kind, progress=lambda step, *_: steps.append(step))
+    )
+    assert steps == [5, 6, 7]
+    assert resumed.digest == unbroken.digest
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "unbroken"]
+
+
+def test_a_damaged_newest_checkpoint_costs_a_step_and_changes_nothing(tmp_path):
+    """Stopped after step 4, whose checkpoint loses a byte: training resumes from step 3."""
+    unbroken = train_latent(small_training(tmp_path / "unbroken", "prr"))
+    output = tmp_path / "broken"
+    for _ in range(4):
+        with pytest.raises(BudgetReachedError):
+            train_latent(small_training(output, "prr", max_seconds=1e-9))
+    tensors = work_folder(output, "small") / "checkpoint-4" / TENSORS_NAME
+    tensors.write_bytes(tensors.read_bytes()[:-1])
+    steps = []
+    resumed = train_latent(
+        small_training(output, "prr", progress=lambda step, *_: steps.append(step))
+    )
+    assert steps == [4, 5, 6, 7]
+    assert resumed.digest == unbroken.digest
+
+
+def test_the_seed_decides_the_result(tmp_path):
+    """Equal seeds give equal files, others differ; logged losses are finite."""
+    one, same, other = (
+        train_latent(small_training(tmp_path / name, "prr", seed=seed))
+        for name, seed in (("one", 1), ("same", 1), ("other", 2))
+    )
+    assert one.digest == same.digest
+    assert one.digest != other.digest
+    lines = (tmp_path / "one" / LOG_NAME).read_text("utf-8").splitlines()
+    log = [json.loads(line) for line in lines]
+    assert [entry["step"] for entry in log] == list(range(1, STEPS + 1))
+    assert all(torch.isfinite(torch.tensor(entry["loss"])) for entry in log)
+
+
+def test_puzzle_vectors_are_trained_and_kept(tmp_path):
+    """The vectors of all four puzzles have moved; that of identifier 0 has not."""
+    train_latent(small_training(tmp_path / "model", "prr"))
+    model = load_model(tmp_path / "model", device=torch.device("cpu"))
+    moved = model.embedding.puzzles.get_buffer("weight").abs().sum(1) > 0
+    assert moved.tolist() == [False, True, True, True, True]
+
+
+def test_a_finished_training_is_reused(tmp_path):
+    """The second call does no step."""
+    first = train_latent(small_training(tmp_path / "model", "prr"))
+    steps = []
+    again = train_latent(
+        small_training(tmp_path / "model", "prr", progress=lambda *_: steps.append(1))
+    )
+    assert (again, steps) == (first, [])
+
+
+def test_slices_of_time_end_with_the_same_digest(tmp_path):
+    """With no time left, each call does one step; the seventh finishes."""
+    whole = train_latent(small_training(tmp_path / "whole", "trm"))
+    for step in range(1, STEPS):
+        with pytest.raises(BudgetReachedError, match=f"step {step} of {STEPS}"):
+            train_latent(small_training(tmp_path / "sliced", "trm", max_seconds=0))
+    sliced = train_latent(small_training(tmp_path / "sliced", "trm", max_seconds=0))
+    assert sliced.digest == whole.digest
+
+
+def test_an_interrupted_training_survives_the_end_of_another(tmp_path):
+    """Stopped after step 1; the same output is then trained with another key; step 2 is next."""
+    output, steps = tmp_path / "model", []
+    with pytest.raises(BudgetReachedError):
+        train_latent(small_training(output, "prr", max_seconds=1e-9))
+    train_latent(small_training(output, "prr", key="other"))
+    train_latent(small_training(output, "prr", progress=lambda step, *_: steps.append(step)))
+    assert steps == [2, 3, 4, 5, 6, 7]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_damaged_model_is_refused(tmp_path):
+    """Changed weights are named, and so is a folder without a model."""
+    train_latent(small_training(tmp_path / "model", "prr"))
+    weights = tmp_path / "model" / WEIGHTS_NAME
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(BadInputError, match=WEIGHTS_NAME):
+        load_model(tmp_path / "model", device=torch.device("cpu"))
+    (tmp_path / "model" / CONFIG_NAME).unlink()
+    with pytest.raises(BadInputError, match="no latent model"):
+        load_model(tmp_path / "model", device=torch.device("cpu"))

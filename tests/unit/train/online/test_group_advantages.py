@@ -1,0 +1,159 @@
+"""The seam between advantage rules and TRL: bit-identical to TRL for the rules that TRL has."""
+
+import pathlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
+from trl.trainer.rloo_config import RLOOConfig
+from trl.trainer.rloo_trainer import RLOOTrainer
+
+from pipeline_lib.train.advantages.gdpo import gdpo
+from pipeline_lib.train.advantages.rules import AdvantageRule, find_rule
+from pipeline_lib.train.library_logs import silence_libraries
+from pipeline_lib.train.online.trl_internals import VerifiedGrpoTrainer, VerifiedRlooTrainer
+from pipeline_lib.train.weights.policies import load_policy
+
+PROMPT = {"prompt": "2,3=5\n"}
+ASK_TRL: dict[str, tuple[type, dict[str, Any]]] = {
+    "dr_grpo": (GRPOConfig, {"scale_rewards": "none"}),
+    "grpo": (GRPOConfig, {"scale_rewards": "group"}),
+    "gdpo": (GRPOConfig, {"multi_objective_aggregation": "normalize_then_sum"}),
+    "rloo": (RLOOConfig, {}),
+}
+"""TRL's settings for each rule."""
+
+
+class GivenRewards:
+    """Reward functions of K parts, each of which returns its column of ``rewards``."""
+
+    def __init__(self, num_parts: int) -> None:
+        self.rewards: list[list[float | None]] = []
+        self.functions = [self._part(part) for part in range(num_parts)]
+
+    def _part(self, part: int):
+        def reward(**_: Any) -> list[float | None]:
+            return [parts[part] for parts in self.rewards]
+
+        reward.__name__ = f"part_{part}"
+        return reward
+
+
+def roll_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
+    """One end token for each prompt."""
+    count = len(prompts)
+    return {
+        "prompt_ids": [[5]] * count,
+        "completion_ids": [[trainer.processing_class.eos_token_id]] * count,
+        "logprobs": [[0.0]] * count,
+        "failed": [False] * count,
+    }
+
+
+def trainer_of(
+    config: type, options: dict[str, Any], rule: AdvantageRule, given: GivenRewards, base, folder
+) -> Any:
+    """A trainer with the seam, and TRL's config with ``options``."""
+    policy = load_policy(str(base))
+    trainer_class, own = (
+        (VerifiedRlooTrainer, {})
+        if config is RLOOConfig
+        else (VerifiedGrpoTrainer, {"use_sampling_logprobs": False})
+    )
+    return trainer_class(
+        model=policy.model,
+        args=config(
+            output_dir=str(folder),
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+            per_device_train_batch_size=8,
+            num_generations=4,
+            **options,
+        ),
+        train_dataset=Dataset.from_list([PROMPT] * 8),
+        processing_class=policy.tokenizer,
+        reward_funcs=given.functions,
+        rollout_func=roll_out,
+        advantage_rule=rule,
+        **own,
+    )
+
+
+reward_parts = st.one_of(st.none(), st.sampled_from([0.0, 1.0]), st.floats(-2, 2, width=32))
+
+
+@st.composite
+def draws(draw: st.DrawFn, num_parts: int) -> tuple[int, list[list[float | None]]]:
+    """A group size, and the reward parts of one to four groups."""
+    size, groups = draw(st.integers(2, 7)), draw(st.integers(1, 4))
+    parts = st.lists(reward_parts, min_size=num_parts, max_size=num_parts)
+    return size, draw(st.lists(parts, min_size=size * groups, max_size=size * groups))
+
+
+@pytest.mark.parametrize("num_parts", [1, 2])
+@pytest.mark.parametrize("name", ASK_TRL)
+def test_each_rule_equals_trl_bit_for_bit(name, num_parts, base: pathlib.Path, tmp_path):
+    """Random rewards, some missing, in groups of 2 to 7: TRL's own advantages, without a tolerance.
+
+    The reference is TRL's own method on the same trainer and the same draw.
+    """
+    config, options = ASK_TRL[name]
+    rewards = GivenRewards(num_parts)
+    with silence_libraries():
+        trainer = trainer_of(config, options, find_rule(name), rewards, base, tmp_path)
+    compare_with_trl(trainer, config, rewards)
+
+
+def test_weighted_parts_equal_trl_bit_for_bit(base: pathlib.Path, tmp_path):
+    """As above, for two parts with the weights 1 and 1/3."""
+    weights = [1.0, 1 / 3]
+    options = {"multi_objective_aggregation": "normalize_then_sum", "reward_weights": weights}
+    rewards = GivenRewards(2)
+    with silence_libraries():
+        rule = partial(gdpo, weights_K=weights)
+        trainer = trainer_of(GRPOConfig, options, rule, rewards, base, tmp_path)
+    compare_with_trl(trainer, GRPOConfig, rewards)
+
+
+def compare_with_trl(trainer: Any, config: type, rewards: GivenRewards) -> None:
+    """Random draws by the trainer and by the method of TRL that it overrides."""
+    trainer.model.train()
+    plain = RLOOTrainer if config is RLOOConfig else GRPOTrainer
+
+    @settings(max_examples=25, suppress_health_check=[HealthCheck.differing_executors])
+    @given(draw=draws(len(rewards.functions)))
+    def compare(draw):
+        trainer.num_generations, rewards.rewards = draw
+        rows = [dict(PROMPT) for _ in rewards.rewards]
+        with silence_libraries():
+            found = trainer._generate_and_score_completions(rows)["advantages"]
+            expected = plain._generate_and_score_completions(trainer, rows)["advantages"]
+        assert torch.equal(found, expected)
+
+    compare()
+
+
+def test_the_seam_groups_the_parts_and_uses_the_result(base: pathlib.Path, tmp_path):
+    """A rule that returns the second part: the order of paths is kept, a missing value becomes 0."""
+    seen = []
+
+    def second_part(rewards_PNK: torch.Tensor) -> torch.Tensor:
+        seen.append(tuple(rewards_PNK.shape))
+        return rewards_PNK[..., 1]
+
+    rewards = GivenRewards(2)
+    with silence_libraries():
+        trainer = trainer_of(GRPOConfig, {}, second_part, rewards, base, tmp_path)
+        trainer.model.train()
+        rewards.rewards = [[9.0, place] for place in (0.0, 1.0, 2.0, None, 4.0, 5.0, 6.0, 7.0)]
+        scored = trainer._generate_and_score_completions([dict(PROMPT) for _ in range(8)])
+    assert seen == [(2, 4, 2)]
+    assert scored["advantages"].tolist() == [0, 1, 2, 0, 4, 5, 6, 7]

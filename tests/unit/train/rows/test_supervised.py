@@ -1,0 +1,103 @@
+"""SFT rows: strictly right, ended, distinct."""
+
+from pipeline_lib.train.rows.supervised import count_supervised, make_supervised_rows
+from tests.unit.train.rows.synthetic_groups import make_context, make_group
+
+
+def path_ids(rows) -> set[str]:
+    return {row["path_id"] for row in rows}
+
+
+def test_only_strictly_right_and_ended_paths():
+    """Of one path of every sort, the right one that ended alone becomes a row."""
+    rows = make_supervised_rows([make_group("a", "rfwxumheRW")], make_context())
+    assert path_ids(rows) == {"a#0"}
+
+
+def test_row_holds_prompt_completion_and_lineage():
+    """A row says what is learned, and where from."""
+    (row,) = make_supervised_rows([make_group("a", "wr")], make_context())
+    assert row == {
+        "problem_id": "a",
+        "prompt": "Q a?\n",
+        "completion": "r 001",
+        "path_id": "a#1",
+        "model": "policy",
+        "adapter": None,
+        "template": "plain",
+        "seed": 101,
+        "verifier_version": "v1",
+    }
+
+
+def test_problems_that_are_always_solved_are_kept():
+    """The difficulty bounds are not for SFT: an all-right group gives rows."""
+    assert len(make_supervised_rows([make_group("a", "rrr")], make_context())) == 3
+
+
+def test_shortest_takes_one_a_problem():
+    """Of right paths with 9, 3 and 3 characters the earlier one of 3 is taken."""
+    group = make_group("a", "rrrw", texts=["123456789", "1 2", "3 4", "5"])
+    assert path_ids(make_supervised_rows([group], make_context(correct_paths="shortest"))) == {
+        "a#1"
+    }
+
+
+def test_wrong_calculations_are_left_out():
+    """A right answer from a wrong step, and one that states no calculation."""
+    texts = ["2+3=5, boxed 5", "2+2=5, boxed 5", "boxed 5"]
+    group = make_group("a", "rrr", texts=texts)
+    assert path_ids(make_supervised_rows([group], make_context())) == {"a#0", "a#1", "a#2"}
+    context = make_context(correct_paths="right_calculations")
+    assert path_ids(make_supervised_rows([group], context)) == {"a#0"}
+
+
+def test_duplicates_give_one_row():
+    """The same text drawn twice is learned once."""
+    group = make_group("a", "rrr", texts=["1+1=2", "1+1=2", "2*1=2"])
+    assert path_ids(make_supervised_rows([group], make_context())) == {"a#0", "a#2"}
+
+
+def test_order_depends_on_the_seed_not_on_the_input():
+    """Groups the other way round give the same rows; another seed gives another order."""
+    groups = [make_group(name, "rr") for name in "abcdef"]
+    rows = make_supervised_rows(groups, make_context())
+    assert make_supervised_rows(groups[::-1], make_context()) == rows
+    other = make_supervised_rows(groups, make_context(seed=8))
+    assert other != rows
+    assert path_ids(other) == path_ids(rows)
+
+
+WORKED = [
+    {"problem_id": "w", "prompt": "Q w?\n", "completion": text} for text in ("1+2=3", "2+1=3")
+]
+
+
+def test_worked_solutions_join_the_right_paths_without_lineage():
+    """Two solutions of one worked problem beside one right path; no policy is named for them."""
+    rows = make_supervised_rows([make_group("a", "wr")], make_context(worked=WORKED))
+    assert path_ids(rows) == {"a#1", "w#worked-0", "w#worked-1"}
+    (first,) = [row for row in rows if row["path_id"] == "w#worked-0"]
+    assert first == {
+        "problem_id": "w",
+        "prompt": "Q w?\n",
+        "completion": "1+2=3",
+        "path_id": "w#worked-0",
+        "model": None,
+        "adapter": None,
+        "template": None,
+        "seed": None,
+        "verifier_version": None,
+    }
+
+
+def test_worked_solutions_alone_are_no_training_data():
+    """Without any right path the loop has nothing to add, and the builder refuses."""
+    assert make_supervised_rows([make_group("a", "ww")], make_context(worked=WORKED)) == []
+
+
+def test_worked_rows_are_counted_apart():
+    """One row of a path, two of a worked problem that no path was drawn for."""
+    groups = [make_group("a", "wr")]
+    counts = count_supervised(groups, make_supervised_rows(groups, make_context(worked=WORKED)))
+    assert (counts["sft_rows"], counts["sft_problems"], counts["sft_worked_rows"]) == (3, 1, 2)

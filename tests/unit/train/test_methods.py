@@ -1,0 +1,116 @@
+"""From params to phases: each param reaches the trainers of the methods that use it."""
+
+import pathlib
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from pipeline_lib.params.train import ONLINE, Method, TrainParams
+from pipeline_lib.train.library_logs import silence_libraries
+from pipeline_lib.train.methods import TRAINERS, TrainingRequest
+from pipeline_lib.train.phases import _settings as settings_of
+from pipeline_lib.train.weights.policies import load_policy
+
+ALL = frozenset(Method)
+WITH_ENTROPY = frozenset({Method.GRPO, Method.PPO})
+BASIS = {"steps": 4, "batch_size": 4, "group_size": 4, "checkpoint_every": 2, "lr": 1e-3}
+USES: dict[str, tuple[frozenset[Method], Any]] = {
+    "variant": (frozenset({Method.GRPO}), "gspo"),
+    "advantage": (ONLINE, "gdpo"),
+    "lr": (ALL, 2e-3),
+    "steps": (ALL, 5),
+    "batch_size": (ALL, 8),
+    "micro_batch_size": (ALL, 2),
+    "gradient_checkpointing": (ALL, True),
+    "warmup_fraction": (ALL, 0.5),
+    "group_size": (ONLINE, 2),
+    "updates_per_rollout": (ONLINE, 2),
+    "entropy_coef": (WITH_ENTROPY, 0.3),
+    "warm_start_steps": (ONLINE, 3),
+    "warm_start_batch_size": (ONLINE, 8),
+    "warm_start_lr": (ONLINE, 3e-3),
+    "dpo_beta": (frozenset({Method.DPO}), 0.3),
+    "checkpoint_every": (ALL, 3),
+    "lora": (ALL, {"enabled": True, "rank": 4}),
+    "ppo": (frozenset({Method.PPO}), {"value_lr": 0.1}),
+}
+"""For each param the methods that use it, and a value other than that of the basis."""
+SHARED = {
+    *("micro_batch_size", "gradient_checkpointing", "warmup_fraction", "checkpoint_every", "lora")
+}
+"""Params that a warm start shares with the last phase."""
+ELSEWHERE = {"method", "threads", "rollouts", "control"}
+"""Params with an effect other than on a trainer's arguments."""
+
+TrainerArguments = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.fixture
+def trainer_arguments(
+    request_for: Callable[..., TrainingRequest], rows: list[Any], tmp_path: pathlib.Path
+) -> TrainerArguments:
+    """Arguments of the trainers of a training, phase by phase."""
+
+    def of_phases(method: Method, **train: Any) -> list[dict[str, Any]]:
+        train = BASIS | {"entropy_coef": 0, "warm_start_steps": 4} | train
+        few = {"rows": rows[:2], "warm_start_rows": rows[:2]}
+        request = request_for(method, tmp_path / "out", train=train, **few)
+        with ExitStack() as stack, silence_libraries():
+            return [
+                capture_arguments(phase, request.base, tmp_path)
+                for phase in TRAINERS[method](request, stack)
+            ]
+
+    return of_phases
+
+
+def capture_arguments(phase: Any, base: str, work: pathlib.Path) -> dict[str, Any]:
+    policy = load_policy(base)
+    settings = settings_of(phase, policy, work, 1) | {"report_to": "none"}
+    trainer = phase.make_trainer(policy, settings)
+    adapters = getattr(trainer.model, "peft_config", {})
+    return {
+        "phase": phase.name,
+        "args": trainer.args.to_dict(),
+        "adapters": [(one.r, one.lora_alpha) for one in adapters.values()],
+        "advantage": getattr(trainer, "_advantage_rule", None),
+        "plan": getattr(trainer, "_plan", None),
+        "paths in a pass": getattr(trainer, "_pass_size", None),
+    }
+
+
+def test_every_param_of_a_training_is_listed():
+    """A new param needs a line in USES or ELSEWHERE."""
+    assert USES.keys() | ELSEWHERE == TrainParams.model_fields.keys()
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_every_param_reaches_the_trainers_that_use_it(method, trainer_arguments):
+    """Another value of a param changes the trainers' arguments: in the warm start, in the last phase,
+    or in both.
+    """
+    basis = trainer_arguments(method)
+    last = len(basis) - 1
+    for name, (methods, value) in USES.items():
+        if method not in methods:
+            continue
+        expected = [0] if name.startswith("warm_start") else [last]
+        phases = trainer_arguments(method, **{name: value})
+        changed = [place for place, phase in enumerate(phases) if phase != basis[place]]
+        assert changed == (list(range(last + 1)) if name in SHARED else expected), name
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_rank_and_alpha_of_adapters_are_those_of_the_params(method, trainer_arguments):
+    """Rank 3 and alpha 7, in the warm start too."""
+    phases = trainer_arguments(method, lora={"enabled": True, "rank": 3, "alpha": 7})
+    assert [phase["adapters"] for phase in phases] == [[(3, 7)]] * (2 if method in ONLINE else 1)
+
+
+def test_a_draw_of_several_updates_is_checkpointed_at_its_end(trainer_arguments):
+    """checkpoint_every=2: every 3 steps with draws of 3 updates, every 2 with draws of 1."""
+    [_, online] = trainer_arguments(Method.GRPO, updates_per_rollout=3)
+    assert online["args"]["save_steps"] == 3
+    assert trainer_arguments(Method.GRPO)[1]["args"]["save_steps"] == 2

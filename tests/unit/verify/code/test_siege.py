@@ -1,0 +1,283 @@
+"""Classes of wrong programs that once passed, and of honest ones that once got 0."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.kinds.code import CODE, CodeGold
+from pipeline_lib.params.paths import CodeLimits
+from pipeline_lib.verify.code.judge import CodeJudge, extract_code
+from pipeline_lib.verify.sandbox.tiers import open_tier
+from tests.unit.verify.code.style_cases import CASES, FORGED, PUBLISHED
+
+
+@pytest.fixture(scope="module", params=["namespace", "landlock"])
+def judge(request: pytest.FixtureRequest) -> Iterator[CodeJudge]:
+    try:
+        opened = CodeJudge(open_tier(CodeLimits(timeout_s=5, tier=request.param)))
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    with opened:
+        yield opened
+
+
+def scores(judge, cases):
+    found = {}
+    for name, (tests, program, *entry) in cases.items():
+        gold = CodeGold(entry_point=entry[0] if entry else "f", tests=tests)
+        verdict = judge.judge(gold, program)
+        assert verdict.strict in (verdict.lenient, False)
+        found[name] = (verdict.lenient, verdict.detail)
+    return found
+
+
+_OPERATORS = ("sub", "rsub", "truediv", "mul", "mod", "pow", "floordiv", "xor", "contains", "and")
+_STAND_IN = (
+    "class V:\n    def __abs__(self): return 0\n    def __getattr__(self, n): return lambda *a: True\n"
+    + "".join(f"    def __{name}__(self, o): return 0\n" for name in _OPERATORS)
+)
+SHAPE = f"{_STAND_IN}class Shape:\n    def __init__(self, *a): pass\n    def area(self, x): return V()\n    __getitem__ = area\n"
+OPERATORS = {
+    "difference": "assert abs(s.area(2) - 12.566) < 1e-6",
+    "reflected": "assert abs(12.566 - s.area(2)) < 1e-6",
+    "no tolerance": "assert s.area(2) - 12.566 == 0",
+    "quotient": "assert not abs(s.area(2) / 12.566) > 1e-6",
+    "remainder": "assert s.area(2) % 12.566 == 0",
+    "sum": "assert sum([s.area(2)]) - 12.566 == 0",
+    "membership": "assert 12.566 not in s.area(2)",
+    "array": "import numpy as np\nassert np.isclose(s.area(2), 12.566)",
+    "membership of an item": "assert 12.566 in s[2]",
+    "method of a number": "assert s.area(2).__sub__(12.566) == 0",
+    "method of a text": "assert s.area(2).startswith('12')",
+    "in steps": "x = s.area(2)\nx -= 12.566\nassert x == 0",
+    "of the class": "assert Shape(2) - 12.566 == 0",
+    "of the class, absolute": "assert abs(Shape(2) - 12.566) < 1e-6",
+}
+VACUOUS = "assert f(1) == 1\nassert not abs(f(2) - 4) > 1e-6"
+DYING = {
+    "by chance": (
+        VACUOUS,
+        (
+            "import os, random\nif random.SystemRandom().random() < .5: os._exit(0)\n"
+            "def f(x): return 1 if x == 1 else float('nan')\n"
+        ),
+    ),
+    "by the clock": (
+        VACUOUS,
+        (
+            "import time\ndef f(x):\n    if time.time() % .002 > .001: raise MemoryError\n"
+            "    return 1 if x == 1 else float('nan')\n"
+        ),
+    ),
+    "by a file": (
+        VACUOUS,
+        (
+            "import os\nif os.path.exists('seen'): os._exit(1)\ntry: open('seen', 'w')\n"
+            "except OSError: pass\ndef f(x): return 1 if x == 1 else float('nan')\n"
+        ),
+    ),
+    "by waiting": (
+        VACUOUS,
+        (
+            "import random, time\nif random.SystemRandom().random() < .5: time.sleep(.01)\n"
+            "def f(x): return 1 if x == 1 else float('inf') * 0\n"
+        ),
+    ),
+}
+IDENTITY = {
+    "input unchanged": (
+        "x = [[2], [1]]\ny = f(x)\nassert y == [[1], [2]]\nassert x == [[2], [1]]",
+        "def f(x):\n    x.sort()\n    return x[:]\n",
+    ),
+    "deep copy": (
+        "x = [[1]]\ny = f(x)\nassert y == x and y[0] is not x[0]",
+        "def f(x):\n    return list(x)\n",
+    ),
+    "deep copy, by a change of it": (
+        "x = [[1]]\ny = f(x)\nassert y == [[1]]\ny[0].append(2)\nassert x == [[1]]",
+        "def f(x):\n    return list(x)\n",
+    ),
+    "deep copy, by a change of the original": (
+        "x = {'a': [1]}\ny = f(x)\nx['a'].append(2)\nassert y == {'a': [1]}",
+        "def f(x):\n    return dict(x)\n",
+    ),
+    "a new list each time": (
+        "a = f()\nb = f()\nassert a == [] and a is not b",
+        "def f(x=[]):\n    return x\n",
+    ),
+    "equal and another": (
+        "assert f(1) == [1] and f(1) is not f(1)",
+        "kept = [1]\ndef f(x):\n    return kept\n",
+    ),
+}
+UNCHECKED = {
+    "unread gather": (
+        "import asyncio\nasync def g():\n    assert f(1) == 2\n"
+        "async def main():\n    await asyncio.gather(g(), return_exceptions=True)\nasyncio.run(main())"
+    ),
+    "runner": (
+        "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n"
+        "        self.assertEqual(f(1), 2)\n"
+        "unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(T))"
+    ),
+    "pair": "assert (f(1) == 2, 'f(1) is 2')",
+    "pair beside an assert": "assert f(0) == 0\nassert (f(1) == 2, 'f(1) is 2')",
+    "None and None": "x, y = [f(1), 1], [2, 1]\nassert x.sort() == y.sort()",
+    "None and None, later": "x = [f(1), 1]\nassert len(x) == 2\nassert x.sort() == [2, 1].sort()",
+    "caught": "try:\n    assert f(1) == 2\nexcept AssertionError as error:\n    print(error)",
+    "caught by a helper": (
+        "def tried(g):\n    try:\n        g()\n    except Exception:\n        return None\n"
+        "def test():\n    assert f(1) == 2\ntried(test)"
+    ),
+    "any length": "assert len(str(f(1))) >= 0",
+    "a thread's": "from contextlib import suppress\nwith suppress(AssertionError):\n    assert f(1) == 2",
+    "nothing": "print(f(1))",
+}
+
+
+def test_object_of_the_program_does_not_decide(judge):
+    """An operator gives it what is expected; its reply is no evidence."""
+    cases = {
+        name: (f"s = Shape()\n{tests}", SHAPE + _STAND_IN.replace("class V", "class _", 1), "Shape")
+        for name, tests in OPERATORS.items()
+    }
+    assert [name for name, (score, _) in scores(judge, cases).items() if score] == []
+    operators = SHAPE.replace("class Shape:", "class Shape(V):")
+    cases = {name: (tests, operators, entry) for name, (tests, _, entry) in cases.items()}
+    assert [name for name, (score, _) in scores(judge, cases).items() if score] == []
+
+
+@pytest.mark.parametrize("name", DYING)
+def test_program_that_dies_in_the_control_does_not_pass(judge, name):
+    """There is no second run in which it could die."""
+    assert True not in [scores(judge, {name: DYING[name]})[name][0] for _ in range(8)]
+
+
+@pytest.mark.parametrize("cases", [IDENTITY], ids=["identity"])
+def test_identity_is_not_judged_across_processes(judge, cases):
+    """A value that crossed is a copy, whatever the program did."""
+    assert {name: s for name, s in scores(judge, cases).items() if s[0] is not None} == {}
+
+
+def test_tests_that_cannot_fail_score_nothing(judge):
+    """Whoever swallows the failure of an assert, and whatever checks nothing."""
+    cases = {name: (tests, "def f(x): return 0\n") for name, tests in UNCHECKED.items()}
+    assert {name: s for name, s in scores(judge, cases).items() if s[0]} == {}
+    found = scores(judge, {name: c for name, c in cases.items() if name != "runner"})
+    assert {name: s for name, s in found.items() if s[0] is not None} == {}
+
+
+@pytest.mark.parametrize("tier", ["namespace", "landlock"])
+def test_nothing_of_a_program_is_left_in_the_memory_that_others_inherit(tier):
+    """What one program prints cannot be found by the next one."""
+    mark = "a mark of the first program"
+    writer = f"print({mark!r}.upper() * 2000)\ndef f(x): return x\n"
+    reader = (
+        "import ctypes, gc\nwanted = 'A MARK OF THE '.encode() + b'FIRST PROGRAM'\n"
+        "def f(x):\n    kept = ctypes.create_string_buffer(1 << 16)\n    found = 0\n"
+        "    for size in (40_000, 50_000, 60_000):\n"
+        "        malloc = ctypes.CDLL(None).malloc\n        malloc.restype = ctypes.c_void_p\n"
+        "        for _ in range(100):\n            at = malloc(size)\n"
+        "            found += at is not None and wanted in ctypes.string_at(at, size)\n"
+        "    return found\n"
+    )
+    try:
+        opened = CodeJudge(open_tier(CodeLimits(timeout_s=5, tier=tier)))
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
+    gold = CodeGold(entry_point="f", tests="assert f(0) == 0")
+    with opened:
+        for _ in range(3):
+            assert opened.judge(gold, writer).lenient
+            verdict = opened.judge(gold, reader)
+            assert verdict.lenient, verdict.detail
+
+
+RIGHT, WRONG = "def f(x):\n    return x\n", "def f(x):\n    return 0\n"
+THOUGHTS = {
+    "draft in the thinking": (f"<think>\n```python\n{RIGHT}```\n</think>\n{WRONG}", WRONG),
+    "open fence in the thinking": (f"<think>\n```python\n{WRONG}</think>\n```\n{RIGHT}```", RIGHT),
+    "two drafts": (
+        f"<think>```\n{WRONG}```\n```\n{WRONG}```</think>\nSo:\n```python\n{RIGHT}```",
+        RIGHT,
+    ),
+    "bare code after it": (f"<think>f(x) = x\n```</think>\n\n{RIGHT}", f"\n\n{RIGHT}"),
+}
+
+
+@pytest.mark.parametrize("name", THOUGHTS)
+def test_code_in_the_reasoning_is_no_answer(name):
+    """Reasoning is left out before fences are paired, so the final program stands alone."""
+    text, program = THOUGHTS[name]
+    found = extract_code(text, "f")
+    assert found is not None
+    assert (found.program.strip(), found.as_asked) == (program.strip(), True)
+
+
+FENCES = {
+    "in a list": (
+        f"1. As follows:\n\n   ```python\n   {RIGHT.replace('    ', '       ')}   ```\n",
+        RIGHT,
+    ),
+    "in a nested list": ("- a\n  - b:\n    ```\n    def f(x):\n        return x\n    ```\n", RIGHT),
+    "indented as a whole": ("    ```python\n    def f(x):\n        return x\n    ```\n", None),
+    "never closed": (f"Here:\n\n```python\n{RIGHT}", RIGHT),
+    "in a docstring": (
+        '```python\ndef f(x):\n    """\n    ```\n    f(1)\n    ```\n    """\n    return x\n```\n',
+        'def f(x):\n    """\n    ```\n    f(1)\n    ```\n    """\n    return x\n',
+    ),
+    "in a docstring, at the margin": (
+        '```python\nr"""\n```\nf(1)\n```\n"""\ndef f(x):\n    return x\n```\n',
+        'r"""\n```\nf(1)\n```\n"""\ndef f(x):\n    return x\n',
+    ),
+    "helper in an earlier block": (
+        "First:\n```python\ndef g(x):\n    return x\n```\nthen\n```python\ndef f(x):\n    return g(x)\n```\n",
+        "def g(x):\n    return x\n\ndef f(x):\n    return g(x)\n",
+    ),
+    "an example of use later": (f"```python\n{RIGHT}```\n```python\nprint(f(1))\n```\n", RIGHT),
+}
+
+
+@pytest.mark.parametrize("name", FENCES)
+def test_blocks_are_those_of_commonmark(judge, name):
+    """The program is found, without the indentation of what holds it."""
+    text, program = FENCES[name]
+    found = extract_code(text, "f")
+    assert found is not None
+    assert program is None or found.program == program
+    assert judge.judge(CodeGold(entry_point="f", tests="assert f(2) == 2"), text).lenient
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_style_is_judged(judge, name):
+    """Tests as data sets publish them are run; what cannot be carried across scores nothing."""
+    tests, program, score, entry_point = CASES[name]
+    verdict = judge.judge(CodeGold(entry_point=entry_point, tests=tests), program)
+    assert verdict.lenient is score, verdict.detail
+
+
+def test_tests_do_not_believe_a_wrong_program(judge):
+    """Nothing, NaN, objects of two classes with one name, failures that nobody reads: never right."""
+    found = scores(judge, {name: (t, p, entry) for name, (t, p, entry) in FORGED.items()})
+    assert {name: detail for name, (score, detail) in found.items() if score} == {}
+
+
+def test_a_program_has_no_function_of_its_tests(judge):
+    """A reference solution among the tests is no solution of the program."""
+    tests = (
+        "def reference(x):\n    return x * x\nfor i in range(5):\n    assert f(i) == reference(i)"
+    )
+    gold = CodeGold(entry_point="f", tests=tests)
+    assert judge.judge(gold, "def f(x):\n    return reference(x)\n").lenient is None
+    gold = CodeGold(entry_point="f", tests="def check(c):\n    assert c(3) == 9")
+    stolen = "def f(x):\n    return check.__code__.co_consts[-1]\n"
+    assert judge.judge(gold, stolen).lenient is not True
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_line_is_judged(judge, name):
+    """LeetCode, ClassEval, KodCode and others: helpers of the prompt, cases, fixtures, arrays, seeds."""
+    row, program, score = PUBLISHED[name]
+    verdict = judge.judge(CODE.read_line(row), program)
+    assert verdict.lenient is score, verdict.detail

@@ -1,0 +1,275 @@
+"""Files of answers: verdict lines in order, metrics, audit, groups, and agreement with labels."""
+
+import json
+
+import pytest
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.store.files import digest_json, read_json_lines
+from pipeline_lib.verify.lines.files import CHUNK_LINES, groups_from_lines, verify_lines
+
+KEYS = ["id", "status", "strict", "lenient", "extracted", "rule", "detail", "seconds"]
+
+
+def _row(name, gold, text, **more):
+    return {"id": name, "kind": "math", "gold": gold, "text": text, **more}
+
+
+MIXED = [
+    _row("a", "5", "\\boxed{5}", label=True),
+    _row("b", "5", "#### 5", label=False),
+    _row("c", "5", "\\boxed{6}", label=False),
+    _row("d", "5", None, label=True),
+    _row("e", "", "\\boxed{6}", label=False),
+    {"id": "f", "kind": "countdown", "numbers": [3, 5], "target": 8, "text": "3+5=8"},
+    _row("g", "5", "\ud800"),
+]
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in MIXED), encoding="utf-8")
+    return path
+
+
+def _written(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_one_verdict_line_per_line(tmp_path, source):
+    """Output lines are in input order and have exactly the promised keys."""
+    output = tmp_path / "out.jsonl"
+    verify_lines(source, output, VerifyParams())
+    rows = _written(output)
+    assert [list(row) for row in rows] == [KEYS] * len(MIXED)
+    assert [(row["id"], row["status"], row["strict"], row["lenient"]) for row in rows] == [
+        ("a", "correct", True, True),
+        ("b", "correct", False, True),
+        ("c", "wrong", False, False),
+        ("d", "malformed", False, False),
+        ("e", "verifier_error", None, None),
+        ("f", "correct", True, True),
+        ("g", "unparsed", False, False),
+    ]
+
+
+def test_figures_of_a_file(tmp_path, source):
+    """6 of 7 lines are scored: 2 strictly right, 3 leniently, 1 of them only leniently."""
+    summary = verify_lines(source, tmp_path / "out.jsonl", VerifyParams())
+    assert (summary.num_lines, summary.num_scored) == (7, 6)
+    assert (summary.num_strict, summary.num_lenient) == (2, 3)
+    assert summary.by_status["correct"] == 3
+    assert summary.by_rule == {"boxed": 2, "none": 3, "hashes": 1, "steps": 1}
+    assert summary.seconds > 0
+    assert list(summary.unscored_ids.values()) == [["e"]]
+    assert summary.refused_by_rule == {"hashes": 1}
+    assert [(s.id, s.rule, s.tail) for s in summary.samples] == [("b", "hashes", "#### 5")]
+
+
+def test_agreement_with_labels(tmp_path, source):
+    """a and c agree; b is right but labelled false; d is labelled true; e was not judged."""
+    summary = verify_lines(source, tmp_path / "out.jsonl", VerifyParams())
+    assert (summary.num_labelled, summary.disagreeing_ids) == (4, ["b", "d"])
+    assert summary.num_labelled_wrong_but_right == 1
+
+
+def test_no_labels_no_agreement(tmp_path):
+    """An empty file has metrics, and no line with a label."""
+    source = tmp_path / "in.jsonl"
+    source.write_text("", encoding="utf-8")
+    summary = verify_lines(source, tmp_path / "out.jsonl", VerifyParams())
+    assert (summary.num_lines, summary.num_scored, summary.num_labelled) == (0, 0, 0)
+    assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == ""
+
+
+def test_a_bad_line_stops_everything(tmp_path, source):
+    """Nothing is judged or written, and an earlier output stays, if any line is bad."""
+    with source.open("a", encoding="utf-8") as stream:
+        stream.write('{"id": "z", "gold": "5"}\n')
+    output = tmp_path / "out.jsonl"
+    output.write_text("earlier", encoding="utf-8")
+    progress = []
+    with pytest.raises(BadInputError, match=r"in\.jsonl:8: text"):
+        verify_lines(
+            source, output, VerifyParams(), on_progress=lambda *step: progress.append(step)
+        )
+    assert output.read_text(encoding="utf-8") == "earlier"
+    assert progress == []
+
+
+def test_a_repeated_id_is_refused(tmp_path, source):
+    """Its verdicts could not be told apart; both lines are named. Lines without an id need none."""
+    with source.open("a", encoding="utf-8") as stream:
+        stream.write('{"problem_id": "p", "gold": "5", "text": "5"}\n' * 2)
+        stream.write('{"id": "b", "gold": "5", "text": "5"}\n')
+    with pytest.raises(BadInputError, match=r"in\.jsonl:10: id: 'b' is also at line 2"):
+        verify_lines(source, tmp_path / "out.jsonl", VerifyParams())
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_concatenated_file_makes_no_groups(tmp_path, source):
+    """A path that is there twice, as after a resumed draw, would count twice in pass@k and in rows."""
+    source.write_text(source.read_text("utf-8") * 2, "utf-8")
+    with pytest.raises(BadInputError, match=r"in\.jsonl:8: id: 'a' is also at line 1; remove one"):
+        groups_from_lines(source, VerifyParams())
+
+
+def test_the_input_is_never_overwritten(source):
+    """Reading and writing the same file is refused."""
+    with pytest.raises(BadInputError, match="is the input itself"):
+        verify_lines(source, source, VerifyParams())
+
+
+def test_chunks_and_workers_change_nothing(tmp_path):
+    """Lines of three chunks are those of one worker, and progress counts up."""
+    source = tmp_path / "in.jsonl"
+    number = 2 * CHUNK_LINES + 76
+    rows = [_row(str(n), "x^2-1", f"\\boxed{{x^2-{n % 3}}}") for n in range(number)]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    progress = []
+    verify_lines(source, tmp_path / "one.jsonl", VerifyParams())
+    verify_lines(
+        source,
+        tmp_path / "two.jsonl",
+        VerifyParams(),
+        workers=2,
+        on_progress=lambda *step: progress.append(step),
+    )
+    one, two = _written(tmp_path / "one.jsonl"), _written(tmp_path / "two.jsonl")
+    for row in (*one, *two):
+        del row["seconds"]
+    assert one == two
+    assert sum(row["lenient"] for row in one) == len(range(1, number, 3))
+    assert progress == [(CHUNK_LINES, number), (2 * CHUNK_LINES, number), (number, number)]
+
+
+def test_groups(tmp_path):
+    """Lines of one problem are one group, its paths numbered in order; the model is kept."""
+    rows = [
+        {"problem_id": "p", "question": "3+4?", "gold": "7", "text": "\\boxed{7}", "model": "m"},
+        {"problem_id": "q", "gold": "1", "text": None},
+        {"problem_id": "p", "question": "3+4?", "gold": "7", "text": "#### 8"},
+    ]
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    first, second = groups_from_lines(source, VerifyParams())
+    assert (first.problem.id, first.problem.question, second.problem.id) == ("p", "3+4?", "q")
+    assert [(m.path.id, m.verdict.lenient) for m in first.members] == [
+        ("p#0", True),
+        ("p#1", False),
+    ]
+    assert [m.path.provenance.model for m in first.members] == ["m", "recorded"]
+    assert second.members[0].verdict.status == "malformed"
+
+
+def test_a_path_that_was_never_drawn_scores_nothing(tmp_path):
+    """Between two judged lines the failed one has no score; a null text alone is malformed."""
+    rows = [
+        {"problem_id": "p", "gold": "7", "text": "\\boxed{7}", "finish_reason": "length"},
+        {"problem_id": "p", "gold": "7", "text": None, "finish_reason": "error"},
+        {"problem_id": "p", "gold": "7", "text": None, "completion_tokens": 3},
+    ]
+    expected = [
+        ("correct", True, True),
+        ("verifier_error", None, None),
+        ("malformed", False, False),
+    ]
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    verify_lines(source, output, VerifyParams())
+    assert [(r["status"], r["strict"], r["lenient"]) for r in _written(output)] == expected
+    (group,) = groups_from_lines(source, VerifyParams())
+    verdicts = [member.verdict for member in group.members]
+    assert [(v.status.value, v.strict, v.lenient) for v in verdicts] == expected
+    paths = [member.path for member in group.members]
+    assert [path.finish_reason.value for path in paths] == ["length", "error", "stop"]
+    assert [path.completion_tokens for path in paths] == [0, 0, 3]
+    assert [path.error for path in paths] == [None, "not sampled", None]
+
+
+def test_one_problem_has_one_gold(tmp_path):
+    """Two golds under one problem id would mix two problems; they are refused."""
+    rows = [{"problem_id": "p", "gold": gold, "text": "7"} for gold in "78"]
+    source = tmp_path / "in.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(BadInputError, match="problem p has two"):
+        groups_from_lines(source, VerifyParams())
+
+
+def test_agreement_on_answers_of_our_own(tmp_path, synthetic_data):
+    """Four labels on worked references are met; of nine on boxed answers one refuses a right time;
+    of 32 paths the 4 that are right and not boxed are refused."""
+    words, maths, paths = (
+        _summary(tmp_path, synthetic_data, name)
+        for name in ("gsm8k_labelled", "math_labelled", "gsm8k_qwen7b_paths")
+    )
+    assert (words.num_labelled, words.disagreeing_ids) == (4, [])
+    assert maths.num_labelled == 9
+    assert maths.disagreeing_ids == ["made-2#0"]
+    assert maths.num_labelled_wrong_but_right == 1
+    assert paths.num_labelled == 32
+    assert len(paths.disagreeing_ids) == paths.num_labelled_wrong_but_right == 4
+    assert paths.num_lenient == 16
+
+
+def _summary(tmp_path, folder, name):
+    source = folder / "recorded" / f"{name}.jsonl"
+    return verify_lines(source, tmp_path / "out.jsonl", VerifyParams(), workers=2)
+
+
+RECORDED = ("gsm8k_labelled", "math_labelled", "gsm8k_qwen7b_paths")
+
+
+@pytest.fixture(scope="module")
+def recorded(reference_data, tmp_path_factory):
+    """Summary and verdict lines of each recorded file."""
+    found = {}
+    for name in RECORDED:
+        folder = tmp_path_factory.mktemp(name)
+        summary = _summary(folder, reference_data, name)
+        found[name] = summary, list(read_json_lines(folder / "out.jsonl"))
+    return found
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_verdicts_on_recorded_answers(recorded, snapshot, name):
+    """Their number by status, rule and score, and a digest of all lines without seconds.
+
+    Recorded again by ``pytest tests/unit/verify/lines/test_files.py --snapshot-update``.
+    """
+    summary, rows = recorded[name]
+    assert snapshot == {
+        "lines": summary.num_lines,
+        "scored": summary.num_scored,
+        "strict": summary.num_strict,
+        "lenient": summary.num_lenient,
+        "by status": dict(summary.by_status),
+        "by rule": dict(summary.by_rule),
+        "digest": digest_json(
+            [{key: row[key] for key in KEYS if key not in {"detail", "seconds"}} for row in rows]
+        ),
+    }
+
+
+def test_agreement_on_recorded_gsm8k(recorded):
+    """All 1,320 labels of four models' answers are met."""
+    summary = recorded["gsm8k_labelled"][0]
+    assert (summary.num_labelled, summary.disagreeing_ids) == (1320, [])
+
+
+def test_agreement_on_recorded_math(recorded):
+    """312 of 320 labels are met; the others refuse ``4:30 \\text{ p.m.}`` for 4:30 p.m."""
+    summary = recorded["math_labelled"][0]
+    wrong_labels = [f"math-3#{index}" for index in range(8)]
+    assert summary.num_labelled == 320
+    assert summary.disagreeing_ids == wrong_labels
+    assert summary.num_labelled_wrong_but_right == len(wrong_labels)
+
+
+def test_right_paths_that_a_format_bound_verifier_refused(recorded):
+    """Of 324 refused paths 302 are right, none of the 676 accepted ones is wrong."""
+    summary, _ = recorded["gsm8k_qwen7b_paths"]
+    assert len(summary.disagreeing_ids) == summary.num_labelled_wrong_but_right == 302
+    assert summary.num_lenient == 978
