@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SERVE := .venv-serve
 DEVICE ?= $(if $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi),cuda,cpu)
-SOURCES := flows tasks pipeline_lib tests benchmarks
+SOURCES := reasonloop flows tasks pipeline_lib tests benchmarks
 
 # Container images set it; each of hundreds of processes then compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -18,9 +18,9 @@ help: ## this list
 
 install: $(INSTALLED) ## virtual environment with exact versions of everything
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml requirements/app.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c requirements/app.txt -e '.[dev]'
 	touch $@
 
 demo: install ## the main job on the embedded default: what the loop adds to more of the same training
@@ -80,21 +80,21 @@ experiments: install ## the experiments of DVC: figures and the params that diff
 
 serve-env: $(SERVE)/.installed-$(DEVICE) ## a second environment with vLLM, for the GPU if there is one
 
-$(SERVE)/.installed-cpu: constraints-serve.txt
+$(SERVE)/.installed-cpu: requirements/serve-cpu.txt
 	test -x $(SERVE)/bin/python || $(PYTHON) -m venv $(SERVE)
 	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r constraints-serve.txt
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/serve-cpu.txt
 	$(SERVE)/bin/python -c 'import vllm'
 	touch $@
 
-$(SERVE)/.installed-cuda: constraints-serve-cuda.txt
+$(SERVE)/.installed-cuda: requirements/serve-cuda.txt
 	test -x $(SERVE)/bin/python || $(PYTHON) -m venv $(SERVE)
-	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-serve-cuda.txt
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/serve-cuda.txt
 	$(SERVE)/bin/python -c 'import vllm'
 	touch $@
 
 docs: install ## the API reference, in site/
-	PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/pdoc -o site flows tasks pipeline_lib
+	PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/pdoc -o site reasonloop flows tasks pipeline_lib
 
 clean: ## what a run wrote, and the caches; the environment and releases stay
 	rm -rf data reports telemetry logs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -38,10 +38,10 @@ from rich.table import Table
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.processes import run_with_descendants
+from benchmarks.lib.repository import REPOSITORY
 from benchmarks.lib.sampling.models import SHAPES, Work, make_model, random_prompts
 from benchmarks.lib.training.cases import CASES, make_models
 from benchmarks.lib.training.sides import Job
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.train.library_logs import silence_libraries
 
 HERE, AGAINST = "here", "against"

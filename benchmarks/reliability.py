@@ -18,7 +18,7 @@ from itertools import groupby
 from xml.etree import ElementTree as ET
 
 from benchmarks.lib.command_line import make_parser
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 DOCUMENT = REPOSITORY / "docs" / "reliability.md"
 OUTCOMES: Mapping[str, str] = {

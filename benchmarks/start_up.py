@@ -18,7 +18,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 STAGE = ("stage", "prepare", "--profile", "smoke", "--workspace")
 

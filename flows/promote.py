@@ -19,7 +19,6 @@ from flows.run.offers import FLOW, Answer, Decision, supersede
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.publish.promotion.candidate import check_candidate
 from pipeline_lib.publish.promotion.offer import Offer
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store.workspace import Workspace
 from tasks.promotion import compare_candidate, release_candidate
 
@@ -40,7 +39,7 @@ def promote(
         workspace: Folder of the finished run; relative to the worker's folder. Default: the repository.
         releases: Folder of the releases. Default: models/released of the workspace.
     """
-    place = Workspace((workspace or REPOSITORY).expanduser().resolve())
+    place = Workspace((workspace or pathlib.Path()).expanduser().resolve())
     store = (releases or place.releases).expanduser().resolve()
     check_candidate(place)
     with workspace_guard(place):

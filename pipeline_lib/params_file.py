@@ -11,17 +11,14 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from typing_extensions import override
 
+from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.table import check_data_set
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store.files import write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
-
-PARAMS_FILE = REPOSITORY / "params.yaml"
-PROFILES_FOLDER = REPOSITORY / "profiles"
 
 RENAMED: Mapping[str, str] = {
     "compute.step": "test_time.step_delimiter",
@@ -91,13 +88,19 @@ _UniqueKeyLoader.add_implicit_resolver(
 
 
 def load_params(
-    path: pathlib.Path = PARAMS_FILE, *, profile: str | None = None, overrides: Sequence[str] = ()
+    path: pathlib.Path | None = None, *, profile: str | None = None, overrides: Sequence[str] = ()
 ) -> Params:
     """Read params.yaml, then a profile over it, then ``key.subkey=value`` overrides over both.
+
+    Args:
+        path: default: params.yaml of the current folder, else the one of the package.
+        profile: a name, or a YAML file.
+        overrides: as given to ``--set``.
 
     Raises:
         BadInputError: an unusable file, profile, key or value; the message names it in one line.
     """
+    path = defaults.find_file(defaults.PARAMS) if path is None else path
     sources = [str(path)]
     try:
         values = _read_yaml(path)
@@ -221,13 +224,13 @@ def _profile_path(profile: str) -> pathlib.Path:
     as_file = pathlib.Path(profile)
     if as_file.suffix in {".yaml", ".yml"}:
         return as_file
-    known = sorted(found.stem for found in PROFILES_FOLDER.glob("*.yaml"))
+    known = defaults.find_profiles()
     if profile not in known:
         raise BadInputError(
             f"--profile {_cut(profile)}: no such profile{suggestion(profile, known) or ';'} "
-            f"there are {', '.join(known)}"
+            f"there are {', '.join(sorted(known))}"
         )
-    return PROFILES_FOLDER / f"{profile}.yaml"
+    return known[profile]
 
 
 def _parse_override(override: str) -> dict[str, Any]:

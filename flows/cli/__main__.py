@@ -1,5 +1,5 @@
 """``python -m flows.cli``, as dvc.yaml and torchrun call it."""
 
-from flows.cli.app import main
+from flows.cli.app import command
 
-main()
+command()

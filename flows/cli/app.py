@@ -5,14 +5,17 @@ A subcommand's module is imported when it is called, so `reasonloop --help` star
 
 import ast
 import functools
+import os
 import pathlib
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 
 from cyclopts import App, CycloptsError
 
 from flows.run.failures import failure_line
 from flows.run.terminal import complain
+from pipeline_lib.defaults import CHECKOUT
 from pipeline_lib.errors import BadInputError, ReasonloopError
 
 INTERRUPTED = 130
@@ -107,6 +110,7 @@ def build_app() -> App:
     """The root command; no subcommand is imported."""
     app = App(
         name="reasonloop",
+        version=metadata.version("reasonloop"),
         help="Many reasoning paths, one verified loop: sample, verify, train, evaluate.",
         version_flags=["--version"],
         help_format="markdown",
@@ -160,3 +164,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         complain(line)
         sys.exit(ReasonloopError.exit_code)
+
+
+def command() -> None:
+    """Run the command of this process."""
+    # Whatever it starts has the same packages; those of the current folder may have the same names.
+    path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(CHECKOUT), *filter(None, path)]))
+    os.environ["PYTHONSAFEPATH"] = "1"
+    main()

@@ -14,8 +14,7 @@ from typing_extensions import override
 from pipeline_lib.engines.known.table import ENGINES
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import PARAMS_FILE, load_params
-from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.params_file import load_params
 from pipeline_lib.systems.table import STAGES
 
 if TYPE_CHECKING:
@@ -47,9 +46,13 @@ Temperature = Annotated[float, Parameter(help="0 is greedy.", validator=AT_LEAST
 class ParamsOptions:
     """Options for the source of the params."""
 
-    params_file: Annotated[pathlib.Path, Parameter(name="--params", help="The params file.")] = (
-        PARAMS_FILE
-    )
+    params_file: Annotated[
+        pathlib.Path | None,
+        Parameter(
+            name="--params",
+            help="The params file; default: params.yaml of this folder, else the one of the package.",
+        ),
+    ] = None
     profile: Annotated[
         str | None,
         Parameter(help="Overrides the params file: a name in profiles/, or a YAML file."),
@@ -83,7 +86,7 @@ class WorkspaceOptions:
             help="Folder that holds data/, models/ and reports/ of the run.",
             validator=validators.Path(file_okay=False),
         ),
-    ] = REPOSITORY
+    ] = pathlib.Path()
     runner: Annotated[
         Literal["ray", "thread"] | None,
         Parameter(help="Task runner of shards; default: execution.runner of the params file."),

@@ -29,7 +29,7 @@ def post_training(
     """The whole loop; work that is done under the same key is reused.
 
     Args:
-        workspace: Folder of the run; relative to the worker's folder. Default: the repository.
+        workspace: Folder of the run; relative to the worker's folder. Default: that folder.
         profile: A name in profiles/, or a YAML file.
         overrides: KEY=VALUE over params.yaml and the profile, as in train.lr=1e-4.
         run: Workspace and all params, in place of the others.
@@ -53,7 +53,7 @@ def evaluate(
     """Draw base, control and policy of a finished run with the same seeds, and compare them.
 
     Args:
-        workspace: Folder of the run; relative to the worker's folder. Default: the repository.
+        workspace: Folder of the run; relative to the worker's folder. Default: that folder.
         profile: A name in profiles/, or a YAML file.
         overrides: KEY=VALUE over params.yaml and the profile, as in evaluate.num_paths=16.
         run: Workspace and all params, in place of the others.

@@ -10,9 +10,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline_lib.errors import BadInputError, first_fault, reason_of
-from pipeline_lib.repository import REPOSITORY
-
-PREFECT_FILE = REPOSITORY / "prefect.yaml"
 
 
 class _Part(BaseModel):

@@ -4,6 +4,7 @@ Imports the standard library alone, and httpx, which Prefect needs there anyway.
 """
 
 import hashlib
+import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -53,6 +54,12 @@ def look(question: Question) -> Sight:
         | {name: _version(name) for name in _LIBRARIES},
         code=_code_digest(),
     )
+
+
+def import_packages() -> None:
+    """Import the packages in a new process."""
+    for name in PACKAGES:
+        importlib.import_module(name)
 
 
 def _workspace_problem(question: Question) -> str | None:

@@ -109,7 +109,7 @@ def _problem(own: Sight, sight: Sight, *, root: pathlib.Path, api_url: str) -> s
         if sight.versions[name] != version:
             return (
                 f"has {name} {sight.versions[name]}, and this machine {version}; install equal "
-                "versions (constraints.txt)"
+                "versions (requirements/app.txt of a clone)"
             )
     return None
 

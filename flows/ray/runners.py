@@ -207,6 +207,8 @@ def _ray_options(execution: ExecutionParams, *, ships_code: bool = False) -> dic
         options["runtime_env"]["py_modules"] = [importlib.import_module(name) for name in PACKAGES]
     address = ray_address(execution)
     if address is None:
+        # Before Ray puts the current folder, which may have packages of these names, before all others.
+        options["runtime_env"]["worker_process_setup_hook"] = "flows.ray.node_probe.import_packages"
         return options | {
             "num_cpus": execution.workers,
             "include_dashboard": False,

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import load_params
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.systems.stage import Run
 
 Override = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_.]*=")]
@@ -37,7 +36,7 @@ class RunRequest(BaseModel):
         """
         if self.run is None:
             params = load_params(profile=self.profile, overrides=self.overrides)
-            root = (self.workspace or REPOSITORY).expanduser().resolve()
+            root = (self.workspace or pathlib.Path()).expanduser().resolve()
             return Run(root=root, params=params)
         if self.workspace or self.profile or self.overrides:
             raise BadInputError(

@@ -6,12 +6,15 @@ import tokenize
 
 import pytest
 
-from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
+from pipeline_lib import defaults
 
 WIDTH = 120
 DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-SETTINGS = [PARAMS_FILE, *sorted(PROFILES_FOLDER.glob("*.yaml"))]
+SETTINGS = [
+    REPOSITORY / "params.yaml",
+    *sorted((defaults.FOLDER / defaults.PROFILES).glob("*.yaml")),
+]
 SOURCES = sorted(
     path
     for folder in ("flows", "tasks", "pipeline_lib", "benchmarks", "tests")

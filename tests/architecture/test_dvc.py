@@ -8,12 +8,12 @@ from typing import get_args
 import pytest
 import yaml
 
+from benchmarks.lib.repository import REPOSITORY
 from flows import classmate
 from flows.cli.loop.stages import DVC_FILES, code_of, dvc_text
 from flows.cli.options import StageName
 from flows.post_training import OWN_FLOWS
 from pipeline_lib.params.whole import Params
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store.keys import import_closure, source_file
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.table import STAGES, SYSTEMS

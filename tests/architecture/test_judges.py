@@ -1,7 +1,7 @@
 """Judges are imported by name, yet belong to the code of the stages that use them."""
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.kinds.table import gold_check_modules, judge_modules
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store.keys import NAMED_IMPORTS, import_closure
 from pipeline_lib.systems.table import STAGES
 

@@ -4,7 +4,7 @@ import pathlib
 import subprocess
 import sys
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 
 def test_import_contracts():

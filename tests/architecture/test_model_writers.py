@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from pipeline_lib.params_file import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 WRITER = "pipeline_lib/train/weights/models.py"
 ADAPTERS = "pipeline_lib/train/weights/adapters.py"

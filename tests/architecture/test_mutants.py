@@ -14,7 +14,7 @@ from benchmarks.lib.mutant_targets import (
     package_of,
     sample_order,
 )
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 
 @pytest.fixture

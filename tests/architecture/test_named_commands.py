@@ -2,8 +2,8 @@
 
 import re
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.cli.app import COMMANDS, GROUPS
-from pipeline_lib.repository import REPOSITORY
 
 NAMED = re.compile(r"`(?:\$ )?reasonloop ([a-z][a-z-]*[a-z])(?: ([a-z][a-z-]*[a-z])(?![a-z*-]))?")
 

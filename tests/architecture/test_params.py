@@ -10,14 +10,15 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from benchmarks.lib.repository import REPOSITORY
+from pipeline_lib import defaults
 from pipeline_lib.params.paths import MathLimits, PrepareParams
 from pipeline_lib.params.sections import Section
 from pipeline_lib.params.train import LoraParams, TrainParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import PARAMS_FILE, PROFILES_FOLDER, load_params
+from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.table import GENERATED
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.verify.golds import open_gold_check
 from tests.architecture.param_reads import reads_of
 
@@ -120,7 +121,7 @@ def test_functions_have_names_of_their_own():
 
 def test_params_file_names_every_key():
     """params.yaml lists all keys."""
-    written = yaml.safe_load(PARAMS_FILE.read_text("utf-8"))
+    written = yaml.safe_load((REPOSITORY / "params.yaml").read_text("utf-8"))
     known = Params().model_dump()
 
     def keys(tree: dict[str, object], prefix: str = "") -> set[str]:
@@ -140,7 +141,9 @@ def test_params_file_holds_the_defaults():
     assert load_params() == Params()
 
 
-@pytest.mark.parametrize("profile", sorted(path.stem for path in PROFILES_FOLDER.glob("*.yaml")))
+@pytest.mark.parametrize(
+    "profile", sorted(path.stem for path in (defaults.FOLDER / defaults.PROFILES).glob("*.yaml"))
+)
 def test_profiles_load(profile):
     """Every profile is valid over the params file."""
     assert load_params(profile=profile) != load_params()
@@ -148,7 +151,10 @@ def test_profiles_load(profile):
 
 def generated_problems() -> Iterator[Any]:
     """The distinct settings of generated problems, named by the first profile and section that has them."""
-    names = [None, *sorted(path.stem for path in PROFILES_FOLDER.glob("*.yaml"))]
+    names = [
+        None,
+        *sorted(path.stem for path in (defaults.FOLDER / defaults.PROFILES).glob("*.yaml")),
+    ]
     found: dict[PrepareParams, str] = {}
     for name in names:
         params = load_params(profile=name)
@@ -166,3 +172,9 @@ def test_generated_problems_suffice(prepare):
     with open_gold_check() as gold_problem:
         found = make_splits(prepare, seed=7, gold_problem=gold_problem)
     assert found.report.drawn == found.report.wanted
+
+
+@pytest.mark.parametrize("name", [defaults.PARAMS, defaults.PREFECT])
+def test_files_of_a_clone_are_those_of_the_package(name):
+    """Copy a changed file of pipeline_lib/defaults to the root."""
+    assert (REPOSITORY / name).read_bytes() == (defaults.FOLDER / name).read_bytes()

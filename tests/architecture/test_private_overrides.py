@@ -9,7 +9,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator
 
-from pipeline_lib.params_file import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 LIBRARIES = ("trl", "transformers")
 MODULE = "pipeline_lib.train.online.trl_internals"
@@ -107,7 +107,7 @@ def test_the_libraries_are_capped_to_a_minor_version():
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
     pinned = dict(
         line.split("==")
-        for line in (REPOSITORY / "constraints.txt").read_text("utf-8").splitlines()
+        for line in (REPOSITORY / "requirements/app.txt").read_text("utf-8").splitlines()
         if "==" in line
     )
     for library in LIBRARIES:

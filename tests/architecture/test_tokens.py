@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 OWN = {"pipeline_lib/engines/tokens.py"}
 BATCHES = {"pipeline_lib/systems/apr/trace_rows.py"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import psutil
 import pytest
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 from tests.faults.processes import MARK, marked, wait_until_gone
 from tests.faults.workspaces import THREADS, TINY
 

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import time
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.server.server import QUIET_ENVIRONMENT, answers
-from pipeline_lib.repository import REPOSITORY
 
 START_S = 120.0
 

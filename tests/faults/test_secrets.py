@@ -12,7 +12,7 @@ import tempfile
 
 import pytest
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 from tests.faults.workspaces import TINY
 
 SECRETS = (

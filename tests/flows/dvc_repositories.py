@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import yaml
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.params_file import load_params
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.systems.table import STAGES
 
 CLEAN = "Data and pipelines are up to date."
 COMMAND_TIMEOUT_S = 800
 _SOURCES = (
-    *("flows", "tasks", "pipeline_lib", "profiles", ".dvc", "dvc.yaml", "constraints.txt"),
+    *("flows", "tasks", "pipeline_lib", ".dvc", "dvc.yaml", "requirements/app.txt"),
     *(".dvcignore", ".gitignore", "data/raw/.gitignore"),
     *("latent/.dvc", "latent/dvc.yaml", "pacore/.dvc", "pacore/dvc.yaml"),
     *("adaptive/.dvc", "adaptive/dvc.yaml", "classmate/.dvc", "classmate/dvc.yaml"),

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 MAIN = "flows.cli.__main__"
 MODEL = "transformers.models.llama.modeling_llama"

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import psutil
 from starlette.responses import JSONResponse
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.server.loopback import unused_port
-from pipeline_lib.repository import REPOSITORY
 from tests.unit.systems.pacore.scripted_chat import chat_response, text_of
 
 NUM_QUESTIONS = 6

@@ -9,7 +9,7 @@ import psutil
 import pytest
 import yaml
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 from tests.flows.dvc_repositories import Checkout, stages_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

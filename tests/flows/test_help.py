@@ -12,8 +12,8 @@ import pytest
 from cyclopts import App, CycloptsError
 from rich.console import Console
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.cli.app import build_app, main
-from pipeline_lib.repository import REPOSITORY
 
 ANY_WIDTH = 10_000
 """Columns: no line is wrapped, so that a page is independent of the length of the default paths."""

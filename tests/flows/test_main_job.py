@@ -13,9 +13,9 @@ import httpx
 import psutil
 import pytest
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.run.guard import RUN_TAG, workspace_tag
 from pipeline_lib.engines.identity import model_identity
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.store.shards import iter_table

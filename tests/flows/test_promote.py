@@ -23,12 +23,12 @@ from prefect.client.schemas.filters import (
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.promote import promote as promote_flow
 from flows.run.offers import Waiting, answer, waiting_offer
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.publish.promotion.offer import make_offer, release
 from pipeline_lib.publish.promotion.releases import Releases
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store import manifests
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.train.weights import policies

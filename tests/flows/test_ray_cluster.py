@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.ray.node_probe import PACKAGES
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json
 from pipeline_lib.store.workspace import Workspace

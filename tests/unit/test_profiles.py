@@ -6,10 +6,11 @@ import subprocess
 import pytest
 
 from benchmarks.lib.latent_presets import LATENT_PRESETS
+from benchmarks.lib.repository import REPOSITORY
+from pipeline_lib import defaults
 from pipeline_lib.params_file import load_params
-from pipeline_lib.repository import REPOSITORY
 
-PROFILES = sorted(path.stem for path in (REPOSITORY / "profiles").glob("*.yaml"))
+PROFILES = sorted(defaults.find_profiles())
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -14,10 +14,10 @@ from typing import Any
 
 import psutil
 
+from benchmarks.lib.repository import REPOSITORY
 from benchmarks.lib.verification.item_sets import HOSTILE, Items, MathItem, ordinary_items
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.seeding import child_random
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.dispatch import Item, open_verifier

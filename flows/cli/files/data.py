@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
-from pipeline_lib.params_file import PARAMS_FILE, load_params, set_param
+from pipeline_lib.params_file import load_params, set_param
 from pipeline_lib.store.folders import replaced
 
 RAW = pathlib.Path("data", "raw")
@@ -34,7 +34,7 @@ def import_(
     params_file: Annotated[
         pathlib.Path,
         Parameter(name="--params", help="The params file, in the root of the DVC repository."),
-    ] = PARAMS_FILE,
+    ] = pathlib.Path("params.yaml"),
 ) -> None:
     """Put a folder under data/raw/, with a .dvc file, and set prepare.source to it.
 

@@ -10,7 +10,6 @@ from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.publish.exports.lm_eval import lm_eval_results, results_name
 from pipeline_lib.publish.exports.model_card import export_policy, model_card
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store.files import check_output, write_json, write_json_lines
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.systems.loop.finished_run import read_finished_run, read_policies
@@ -25,7 +24,7 @@ Folder = Annotated[
 
 def inspect(
     *,
-    workspace: Run = REPOSITORY,
+    workspace: Run = pathlib.Path(),
     output: Folder = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -56,7 +55,7 @@ def inspect(
 
 def lm_eval(
     *,
-    workspace: Run = REPOSITORY,
+    workspace: Run = pathlib.Path(),
     output: Folder = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -78,7 +77,7 @@ def lm_eval(
 def policy(
     *,
     output: Annotated[pathlib.Path, Parameter(help="New folder for the model and its card.")],
-    workspace: Run = REPOSITORY,
+    workspace: Run = pathlib.Path(),
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Copy the trained policy with its model card (README.md) to a folder that can be published.

@@ -13,7 +13,6 @@ from flows.run.terminal import console, say
 from pipeline_lib.problems.loading import load_evaluation_set
 from pipeline_lib.problems.overlap import OverlapReport, overlap_report
 from pipeline_lib.records import Problem
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store.files import check_output, write_json
 from pipeline_lib.store.shards import iter_table
 from pipeline_lib.store.workspace import Workspace
@@ -26,7 +25,7 @@ def overlap(
     *against: Annotated[
         str, Parameter(help="An evaluation set as NAME=FOLDER, as in gsm8k=data/gsm8k.")
     ],
-    workspace: Annotated[pathlib.Path, Parameter(help="Folder of the run.")] = REPOSITORY,
+    workspace: Annotated[pathlib.Path, Parameter(help="Folder of the run.")] = pathlib.Path(),
     output: Annotated[
         pathlib.Path | None,
         Parameter(help="JSON file to write; default: reports/overlap.json of the workspace."),

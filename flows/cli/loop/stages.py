@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from flows.run.terminal import console, say
-from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.defaults import CHECKOUT
 from pipeline_lib.store.files import write_text
 from pipeline_lib.store.keys import import_closure, source_file
 from pipeline_lib.systems.stage import Stage
@@ -46,7 +46,7 @@ class DvcFile:
 
 DVC_FILES: Mapping[str, DvcFile] = {
     "loop": DvcFile(
-        path=REPOSITORY / "dvc.yaml",
+        path=CHECKOUT / "dvc.yaml",
         plots={
             # A template of .dvc/plots: the policies of each revision, with their intervals.
             "pass@k": {
@@ -62,12 +62,10 @@ DVC_FILES: Mapping[str, DvcFile] = {
             },
         },
     ),
-    "pacore": DvcFile(
-        path=REPOSITORY / "pacore" / "dvc.yaml", options=("--set", "pacore.source=.")
-    ),
-    "latent": DvcFile(path=REPOSITORY / "latent" / "dvc.yaml"),
-    "adaptive": DvcFile(path=REPOSITORY / "adaptive" / "dvc.yaml"),
-    "classmate": DvcFile(path=REPOSITORY / "classmate" / "dvc.yaml"),
+    "pacore": DvcFile(path=CHECKOUT / "pacore" / "dvc.yaml", options=("--set", "pacore.source=.")),
+    "latent": DvcFile(path=CHECKOUT / "latent" / "dvc.yaml"),
+    "adaptive": DvcFile(path=CHECKOUT / "adaptive" / "dvc.yaml"),
+    "classmate": DvcFile(path=CHECKOUT / "classmate" / "dvc.yaml"),
 }
 """By name of the system."""
 
@@ -114,10 +112,10 @@ def dvc_text(system: str) -> str:
 
 
 def _entry(stage: Stage, file: DvcFile) -> dict[str, Any]:
-    workspace = os.path.relpath(file.folder, REPOSITORY)
+    workspace = os.path.relpath(file.folder, CHECKOUT)
     params_file, params = _from_folder(file, "params.yaml"), list(stage.params)
     # .dvcignore, which leaves out __pycache__, has no effect on folders outside its repository.
-    code = code_of(stage) if file.folder == REPOSITORY else _imported_files(stage)
+    code = code_of(stage) if file.folder == CHECKOUT else _imported_files(stage)
     entry: dict[str, Any] = {
         "cmd": " ".join(
             (
@@ -141,7 +139,7 @@ def _entry(stage: Stage, file: DvcFile) -> dict[str, Any]:
 
 def _from_folder(file: DvcFile, path: str) -> str:
     """A path of the repository, relative to the folder of ``file``."""
-    return os.path.relpath(REPOSITORY / path, file.folder)
+    return os.path.relpath(CHECKOUT / path, file.folder)
 
 
 def code_of(stage: Stage) -> list[str]:
@@ -157,13 +155,13 @@ def _imported_files(stage: Stage) -> list[str]:
 
 def _names(paths: Iterable[pathlib.Path]) -> list[str]:
     """Paths relative to the repository, sorted."""
-    return sorted(path.relative_to(REPOSITORY).as_posix() for path in paths)
+    return sorted(path.relative_to(CHECKOUT).as_posix() for path in paths)
 
 
 def _folded(files: Iterable[str]) -> Iterator[pathlib.Path]:
     """Replace the files of a folder by the folder where all its modules are among them."""
-    found = {REPOSITORY / name for name in files}
-    package = REPOSITORY / "pipeline_lib"
+    found = {CHECKOUT / name for name in files}
+    package = CHECKOUT / "pipeline_lib"
     folders = sorted(
         {folder for file in found for folder in file.parents if package in folder.parents}
     )

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from flows.platform.prefect_file import PREFECT_FILE, read_prefect_file
+from flows.platform.prefect_file import read_prefect_file
 from flows.platform.systemd import units
 from flows.run.terminal import console, say
 from flows.server import server
+from pipeline_lib import defaults
 from pipeline_lib.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -22,8 +23,12 @@ _PLANNED = {"missing": "to create", "different": "to change", **_UNTOUCHED}
 def deploy(
     *,
     file: Annotated[
-        pathlib.Path, Parameter(help="Deployments in Prefect's format.")
-    ] = PREFECT_FILE,
+        pathlib.Path | None,
+        Parameter(
+            help="Deployments in Prefect's format; default: prefect.yaml of this folder, else the one "
+            "of the package."
+        ),
+    ] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Print what would be done.")] = False,
     remove: Annotated[
         bool, Parameter(negative="", help="Remove what this command has registered.")
@@ -48,7 +53,7 @@ def deploy(
     """
     if (remove and (dry_run or systemd)) or (dry_run and systemd):
         raise BadInputError("--dry-run, --remove and --systemd: give one of them")
-    definitions = read_prefect_file(file)
+    definitions = read_prefect_file(file or defaults.find_file(defaults.PREFECT))
     if systemd:
         console.print(
             units(definitions.pools, pathlib.Path.cwd()), end="", markup=False, soft_wrap=True

@@ -14,7 +14,6 @@ from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOpt
 from flows.cli.platform import machine_checks, service_checks
 from flows.run.terminal import console
 from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import PARAMS_FILE
 
 _MARKS = {True: "[green]ok      [/]", False: "[red]missing [/]", None: "[yellow]optional[/]"}
 
@@ -36,9 +35,7 @@ def doctor(
         reasonloop doctor
         reasonloop doctor --engine vllm --workspace /shared/trial --json
     """
-    # An installed wheel has no params.yaml, and the models have the same defaults.
-    without_file = params == DEFAULT_PARAMS and not PARAMS_FILE.exists()
-    loaded = Params() if without_file else params.load(options.given)
+    loaded = params.load(options.given)
     findings = list(_findings(options, loaded))
     ok = all(finding.ok is not False for finding in findings)
     if as_json:

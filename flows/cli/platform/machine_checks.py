@@ -12,14 +12,14 @@ from collections.abc import Iterator
 import psutil
 
 from flows.cli.finding import Finding, answer_of, existing_folder
+from pipeline_lib import defaults
 from pipeline_lib.engines.gpus import gpu_names
 from pipeline_lib.errors import reason_of
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.verify.sandbox.tiers import probe_tiers
 
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
-_CONSTRAINTS = REPOSITORY / "constraints.txt"
+_TESTED = defaults.CHECKOUT / "requirements" / "app.txt"
 _MIN_FREE_DISK_GIB = 5
 _MIN_FREE_MEMORY_GIB = 4
 _MIN_DESCRIPTORS = 1024
@@ -41,7 +41,7 @@ def python() -> Iterator[Finding]:
 
 def packages() -> Iterator[Finding]:
     """Versions of the large libraries, compared with the tested ones of a clone."""
-    tested = _CONSTRAINTS.read_text("utf-8").splitlines() if _CONSTRAINTS.is_file() else []
+    tested = _TESTED.read_text("utf-8").splitlines() if _TESTED.is_file() else []
     wanted = dict(line.split("==") for line in tested if "==" in line)
     for name in _PACKAGES:
         try:

@@ -22,7 +22,6 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.publish.promotion.candidate import check_candidate
 from pipeline_lib.publish.promotion.releases import Releases
 from pipeline_lib.publish.promotion.wording import release_table
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def promote(
     *,
     workspace: Annotated[
         pathlib.Path, Parameter(help="Folder of the finished run with the candidate.")
-    ] = REPOSITORY,
+    ] = pathlib.Path(),
     releases: Annotated[
         pathlib.Path | None,
         Parameter(help="Folder of the releases; default: models/released of the workspace."),

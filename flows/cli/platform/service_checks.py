@@ -15,7 +15,6 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import ExecutionParams
-from pipeline_lib.repository import REPOSITORY
 
 _ENGINE_PACKAGES = [engine.package for engine in ENGINES.values() if engine.package]
 
@@ -129,9 +128,9 @@ def engine(serve: ServeParams) -> Iterator[Finding]:
 
 
 def dvc() -> Iterator[Finding]:
-    """The DVC repository of the working directory or of the clone, and its default remote."""
+    """The DVC repository of the working directory, and its default remote."""
     here = pathlib.Path.cwd()
-    roots = (one for one in (here, *here.parents, REPOSITORY) if (one / ".dvc").is_dir())
+    roots = (one for one in (here, *here.parents) if (one / ".dvc").is_dir())
     root = next(roots, None)
     yield Finding(
         what="DVC repository",

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pipeline_lib.engines.dialects import Dialect
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.repository import REPOSITORY
 
 HOST = "127.0.0.1"
 """Engines listen on the loopback interface only."""
@@ -89,12 +88,12 @@ def common_environment(served: ServedModel) -> dict[str, str | None]:
 
 
 def environment_python(serve: ServeParams) -> str:
-    """The interpreter of the engine's virtual environment, relative to the repository.
+    """The interpreter of the engine's virtual environment, relative to the current folder.
 
     Raises:
         BadInputError: there is none.
     """
-    found = REPOSITORY / serve.environment / "bin" / "python"
+    found = pathlib.Path.cwd() / serve.environment / "bin" / "python"
     if not found.exists():
         raise BadInputError(
             f"serve.environment={serve.environment}: there is no {found} with {serve.engine}; {INSTALL}"

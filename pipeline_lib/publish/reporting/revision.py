@@ -5,8 +5,8 @@ import subprocess
 
 import yaml
 
+from pipeline_lib.defaults import CHECKOUT
 from pipeline_lib.params.environment import environment
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store.files import digest_json
 
 LOCK_NAME = "dvc.lock"
@@ -16,7 +16,7 @@ _TIMEOUT_S = 20.0
 _MOST_NAMES = 5
 
 
-def read_revision(root: pathlib.Path = REPOSITORY) -> dict[str, str]:
+def read_revision(root: pathlib.Path = CHECKOUT) -> dict[str, str]:
     """Commit, changed files and digest of dvc.lock, by name; empty if ``root`` is no git checkout.
 
     Files that git does not track are not listed. The lock is left out of the changed files, since

@@ -12,10 +12,10 @@ import torch
 from tokenizers import processors
 from transformers import AutoModelForCausalLM
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.records import Problem
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.train.bootstrap import LlamaSizes, make_tokenizer, save_blank_llama

@@ -8,10 +8,10 @@ import sys
 import pytest
 import yaml
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.cli.files.data import import_
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params_file import PARAMS_FILE, load_params
-from pipeline_lib.repository import REPOSITORY
+from pipeline_lib.params_file import load_params
 from tests.flows.dvc_repositories import CLEAN, open_repository
 
 
@@ -69,7 +69,7 @@ def test_only_the_source_changes_in_the_params_file(repository, raw):
     params_file = repository.folder / "params.yaml"
     done = data_import(raw, "--name", "school-math", "--params", params_file)
     assert done.returncode == 0, done.stderr
-    before = PARAMS_FILE.read_text("utf-8").splitlines()
+    before = (REPOSITORY / "params.yaml").read_text("utf-8").splitlines()
     after = params_file.read_text("utf-8").splitlines()
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     assert [new for _, new in changed] == [changed[0][0].replace("null", "data/raw/school-math")]
@@ -117,4 +117,4 @@ def test_a_failure_of_dvc_leaves_no_copy(repository, raw):
     assert re.fullmatch(r"reasonloop: .*raw/taken: DVC cannot add it \(.+\)\n", done.stderr)
     left = [path.name for path in (repository.folder / "data" / "raw").iterdir()]
     assert left == [".gitignore"]
-    assert params_file.read_bytes() == PARAMS_FILE.read_bytes()
+    assert params_file.read_bytes() == (REPOSITORY / "params.yaml").read_bytes()

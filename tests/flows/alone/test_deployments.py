@@ -20,11 +20,10 @@ import psutil
 import pytest
 import yaml
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.platform.alerts import PENDING_S
-from flows.platform.prefect_file import PREFECT_FILE
 from flows.server.server import HEARTBEAT_S
 from pipeline_lib.params_file import load_params
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.workspace import Workspace
@@ -42,7 +41,7 @@ SETTINGS = [
 ]
 """Small, with many shards: 16 of sampling."""
 COMMAND = ("--profile", "smoke", *(part for one in SETTINGS for part in ("--set", one)))
-SOURCES = ("flows", "tasks", "pipeline_lib", "profiles", ".dvc", "dvc.yaml", "constraints.txt")
+SOURCES = ("flows", "tasks", "pipeline_lib", ".dvc", "dvc.yaml", "requirements/app.txt")
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +134,7 @@ def results(root: pathlib.Path) -> list[str]:
 
 def edited(site: Site, name: str, **changes: Any) -> pathlib.Path:
     """prefect.yaml with other values for one deployment."""
-    content = yaml.safe_load(PREFECT_FILE.read_text("utf-8"))
+    content = yaml.safe_load((REPOSITORY / "prefect.yaml").read_text("utf-8"))
     [found] = [one for one in content["deployments"] if one["name"] == name]
     found |= changes
     path = site.folder / "prefect.yaml"

@@ -14,9 +14,9 @@ from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.cli.platform import machine_checks, service_checks
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.repository import REPOSITORY
 from tests.faults.small_disk import small_disk
 
 
@@ -150,35 +150,67 @@ def _with_a_worker(prefect_server, reasonloop):
         worker.wait(60)
 
 
-@pytest.mark.slow
-def test_doctor_works_installed(reasonloop, tmp_path):
-    """From a wheel, outside of the clone: no params.yaml, no constraints, and no traceback."""
-    copy = tmp_path / "source"
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> pathlib.Path:
+    """The packages as a wheel installs them, without the libraries."""
+    copy, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
+    names = (
+        "reasonloop",
+        "flows",
+        "tasks",
+        "pipeline_lib",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    )
     tracked = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    ).stdout.split("\0")
-    for name in filter(None, tracked):
-        if (REPOSITORY / name).is_file() and name.startswith(
-            ("flows", "tasks", "pipeline", "pyp", "README", "LICENSE")
-        ):
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            (copy / name).write_bytes((REPOSITORY / name).read_bytes())
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    options = ["--no-deps", "--no-index", "--no-build-isolation"]
-    installed = tmp_path / "installed"
-    subprocess.run([*pip, *options, "--target", installed, copy], check=True)
-    code = "import flows, sys; print(flows.__file__, file=sys.stderr); from flows.cli.app import main; main(['doctor', '--json'])"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**reasonloop.environment, "PYTHONPATH": str(installed)},
+        ["git", "ls-files", "-z", *names],
+        cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=120,
+        check=True,
+    ).stdout.split("\0")
+    for name in filter(None, tracked):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes((REPOSITORY / name).read_bytes())
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    options = ["--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*pip, *options, "--target", folder, copy], check=True)
+    return folder
+
+
+def installed_command(installed, environment, folder, *arguments):
+    return subprocess.run(
+        [sys.executable, installed / "bin" / "reasonloop", *arguments],
+        cwd=folder,
+        env={**environment, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        timeout=300,
         check=False,
     )
-    assert pathlib.Path(done.stderr.strip()).is_relative_to(installed)
-    found = findings(done)
+
+
+@pytest.mark.slow
+def test_doctor_works_installed(reasonloop, installed, tmp_path):
+    """Outside of a clone, in a folder without files."""
+    found = findings(
+        installed_command(installed, reasonloop.environment, tmp_path, "doctor", "--json")
+    )
     assert found["torch"]["ok"] is True
     assert found["DVC repository"]["ok"] is None
     assert found["Prefect server"]["ok"] is True
+
+
+@pytest.mark.slow
+def test_an_installed_run_beside_packages_of_the_same_names(reasonloop, installed, tmp_path):
+    """In a folder with its own flows/ and tasks/, as users of Prefect have; Ray's workers included."""
+    for name in ("flows", "tasks"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
+    done = installed_command(
+        installed, reasonloop.environment, tmp_path, "run", "--profile", "smoke"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "reports" / "metrics.json").exists()
+    assert not (tmp_path / "params.yaml").exists()

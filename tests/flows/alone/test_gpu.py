@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 HOLDER = """
 import sys, time

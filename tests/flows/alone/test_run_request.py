@@ -4,11 +4,11 @@ import pathlib
 
 import pytest
 
-from flows.platform.prefect_file import PREFECT_FILE, read_prefect_file
+from benchmarks.lib.repository import REPOSITORY
+from flows.platform.prefect_file import read_prefect_file
 from flows.run.request import RunRequest, described
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import load_params
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.systems.stage import Run
 
 
@@ -18,7 +18,7 @@ def test_a_request_resolves_as_the_command_does(tmp_path, monkeypatch):
     asked = RunRequest(workspace=pathlib.Path("trial"), profile="smoke", overrides=("seed=9",))
     expected = load_params(profile="smoke", overrides=["seed=9"])
     assert asked.resolved() == Run(root=tmp_path / "trial", params=expected)
-    assert RunRequest().resolved() == Run(root=REPOSITORY, params=load_params())
+    assert RunRequest().resolved() == Run(root=tmp_path, params=load_params())
 
 
 def test_a_whole_run_is_accepted_alone(tmp_path):
@@ -43,7 +43,7 @@ def test_the_deployments_of_the_repository():
     """Two schedules with a time zone, heartbeats every 30 s, one run of each at a time. A promotion that was
     answered is a run of its own beside one that waits, so these have no limit.
     """
-    file = read_prefect_file(PREFECT_FILE)
+    file = read_prefect_file(REPOSITORY / "prefect.yaml")
     assert file.pools == ["reasonloop"]
     for one in file.deployments:
         variables = one.work_pool.job_variables

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.chat_model import Decoding, Request
 from pipeline_lib.engines.client.client import DrawCancelledError
 from pipeline_lib.engines.client.connect import connect
@@ -20,7 +21,6 @@ from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import FinishReason
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import consecutive_seeds

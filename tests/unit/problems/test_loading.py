@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.loading import load, load_splits
 from pipeline_lib.problems.table import DATA_SETS, check_data_set
-from pipeline_lib.repository import REPOSITORY
 from tests.synthetic_data import MATH_GOLDS, MBPP_FUNCTIONS
 
 GSM8K = [

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 
 HEADING = "## Serve a model"
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 from transformers import MambaConfig, MambaForCausalLM
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.server.server import main
-from pipeline_lib.repository import REPOSITORY
 
 LONG = {"model": "served", "prompt": "a secret question", "max_tokens": 480, "n": 512}
 

@@ -11,7 +11,7 @@ import httpx
 import psutil
 import pytest
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 from tests.unit.engines.server import bad_adapters
 from tests.unit.engines.server.random_adapters import random_adapter
 

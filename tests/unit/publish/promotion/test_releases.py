@@ -8,12 +8,12 @@ import time
 
 import pytest
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError, CorruptArtifactError, ReasonloopError
 from pipeline_lib.publish.promotion.candidate import read_candidate
 from pipeline_lib.publish.promotion.offer import make_offer, release
 from pipeline_lib.publish.promotion.releases import Releases
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store import manifests
 from tests.unit.publish.promotion.finished_workspace import finish
 

@@ -4,10 +4,10 @@ import psutil
 import pytest
 import torch
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.systems.classmate.body import check_peer, is_exact
 from pipeline_lib.systems.classmate.processes import process_peers
 from pipeline_lib.train.bootstrap import LlamaSizes, make_tokenizer, save_blank_llama

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pipeline_lib.repository import REPOSITORY
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.systems.prr.model.saved_model import WEIGHTS_NAME
 from pipeline_lib.systems.prr.training.train import train_latent
 from tests.unit.systems.prr.small_training import PLAIN, small_training

@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.errors import BadInputError, BudgetReachedError
-from pipeline_lib.repository import REPOSITORY
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.systems.prr.model.saved_model import (
     CONFIG_NAME,
