@@ -23,7 +23,7 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import get_scheduler
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.params.apr import AdaptiveDataParams, AdaptiveParams, AdaptiveSftParams
+from pipeline_lib.params.apr import AprDataParams, AprParams, AprSftParams
 from pipeline_lib.systems.apr.countdown.data_folder import generate_data
 from pipeline_lib.systems.apr.sft import make_blank, make_phase, plan_of
 from pipeline_lib.systems.apr.trace_rows import EncodedTraces, encode_traces
@@ -45,7 +45,7 @@ class Job:
 
     blank: pathlib.Path
     traces: EncodedTraces
-    sft: AdaptiveSftParams
+    sft: AprSftParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +162,8 @@ def show(turns: list[Turn]) -> None:
 
 def make_job(folder: pathlib.Path, tokens: int, threads: int) -> Job:
     """Traces of 500 problems, and a blank model of the default size."""
-    params = AdaptiveParams()
-    data = AdaptiveDataParams(train_problems=500, valid_problems=1, test_problems=1)
+    params = AprParams()
+    data = AprDataParams(train_problems=500, valid_problems=1, test_problems=1)
     generate_data(data, folder / "data", seed=SEED, workers=1)
     sft = params.sft.model_copy(update={"tokens": tokens, "threads": threads})
     traces = encode_traces(

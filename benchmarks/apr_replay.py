@@ -6,9 +6,9 @@ once, and seconds a call are measured there, in rounds between the replays. From
 calls in the chain follow predicted seconds, and a predicted ratio of serial over parallel; beside it is the ratio
 of the tokens alone.
 
-    reasonloop apr generate --profile apr-four --set adaptive.data.train_problems=200 --output data/four
+    reasonloop apr generate --profile apr-four --set apr.data.train_problems=200 --output data/four
     reasonloop apr train data/four --kind serial --output models/four --profile apr-four \
-        --set adaptive.sft.tokens=40000 --set adaptive.model.window=2048
+        --set apr.sft.tokens=40000 --set apr.model.window=2048
     reasonloop serve models/four --engine vllm --port 8300
     python -m benchmarks.apr_replay data/four --url http://127.0.0.1:8300/v1 --problems 40
 """

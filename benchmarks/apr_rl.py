@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from pipeline_lib.params.apr import AdaptiveRlParams
+from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.systems.apr.countdown.data_folder import problem_file, read_problems
 from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.rl.draws import InProcessRollouts
@@ -85,7 +85,7 @@ class TimedSource:
         self.steps[-1].learn_cpu_s = time.process_time() - cpu
 
 
-def measure(model: pathlib.Path, data: pathlib.Path, rl: AdaptiveRlParams) -> list[StepParts]:
+def measure(model: pathlib.Path, data: pathlib.Path, rl: AprRlParams) -> list[StepParts]:
     """The parts of all steps but the first."""
     record = read_record(model)
     rows = prompt_rows(model, record, read_problems(problem_file(data, "train")), rl)
@@ -131,7 +131,7 @@ def show(steps: Sequence[StepParts]) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     """The command line."""
-    defaults = AdaptiveRlParams()
+    defaults = AprRlParams()
     parser = make_parser(__doc__)
     parser.add_argument("model", type=pathlib.Path, help="folder of `reasonloop apr train`")
     parser.add_argument("--data", type=pathlib.Path, required=True)
@@ -146,7 +146,7 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> None:
     """Measure, print, write."""
     arguments = parse_arguments()
-    rl = AdaptiveRlParams(
+    rl = AprRlParams(
         precision=arguments.precision,
         steps=arguments.steps + 1,
         pass_tokens=arguments.pass_tokens,

@@ -24,7 +24,7 @@ import torch
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.latent_presets import LATENT_PRESETS
-from pipeline_lib.params.prr import LatentLossParams, LatentModelParams
+from pipeline_lib.params.prr import PrrLossParams, PrrModelParams
 from pipeline_lib.systems.prr.model.build import build_model
 from pipeline_lib.systems.prr.model.protocol import Batch, Carry, Sizes
 from pipeline_lib.systems.prr.training.optimizer import AdamATan2
@@ -38,7 +38,7 @@ class Side:
     """One way to train on a batch."""
 
     name: str
-    params: LatentModelParams
+    params: PrrModelParams
     steps_per_batch: int
     passes_per_row: int
     """Core passes per row over all steps on its batch."""
@@ -67,7 +67,7 @@ class Memory:
     """None on a CPU, whose allocator does not report it."""
 
 
-def sides_of(params: LatentModelParams) -> list[Side]:
+def sides_of(params: PrrModelParams) -> list[Side]:
     """The three sides; TRM's cycles are the published ones."""
     one = params.model_copy(update={"num_branches": 1})
     trm = one.model_copy(update={"kind": "trm"})
@@ -81,9 +81,7 @@ def sides_of(params: LatentModelParams) -> list[Side]:
     ]
 
 
-def make_step(
-    params: LatentModelParams, loss: LatentLossParams, batch: Batch
-) -> Callable[[], None]:
+def make_step(params: PrrModelParams, loss: PrrLossParams, batch: Batch) -> Callable[[], None]:
     """A function that runs one training step on ``batch``."""
     sizes = Sizes(vocab_size=VOCAB_SIZE, seq_len=batch.inputs_BL.shape[1], num_puzzle_ids=1)
     model = build_model(params, sizes, loss=loss).to(batch.inputs_BL.device)
@@ -128,9 +126,7 @@ def _synchronize(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def compare(
-    sides: list[Side], loss: LatentLossParams, batch: Batch, *, repeats: int
-) -> list[Timing]:
+def compare(sides: list[Side], loss: PrrLossParams, batch: Batch, *, repeats: int) -> list[Timing]:
     """Measure all sides in turns; the first turn is a warm-up."""
     device = batch.inputs_BL.device
     steps = {side.name: make_step(side.params, loss, batch) for side in sides}
@@ -157,7 +153,7 @@ def compare(
     return timings
 
 
-def measure_memory(params: LatentModelParams, loss: LatentLossParams, batch: Batch) -> Memory:
+def measure_memory(params: PrrModelParams, loss: PrrLossParams, batch: Batch) -> Memory:
     """Memory that autograd saves between forward and backward, without weights."""
     device = batch.inputs_BL.device
     sizes = Sizes(vocab_size=VOCAB_SIZE, seq_len=batch.inputs_BL.shape[1], num_puzzle_ids=1)
@@ -244,7 +240,7 @@ def main() -> None:
         "grad_steps": min(2, arguments.steps),
         "compiled": arguments.compiled,
     }
-    params = LatentModelParams(**(preset.model.model_dump() | changes))
+    params = PrrModelParams(**(preset.model.model_dump() | changes))
     batch = random_batch(arguments.rows, arguments.seq_len, torch.device(arguments.device))
     timings = compare(sides_of(params), preset.loss, batch, repeats=arguments.repeats)
     eager = params.model_copy(update={"compiled": False})

@@ -33,10 +33,10 @@ import torch
 from benchmarks.lib.command_line import make_parser
 from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.params.prr import (
-    LatentEvaluateParams,
-    LatentLossParams,
-    LatentModelParams,
-    LatentTrainParams,
+    PrrEvaluateParams,
+    PrrLossParams,
+    PrrModelParams,
+    PrrTrainParams,
     SyntheticTaskName,
 )
 from pipeline_lib.study.statistics.intervals import wilson_interval
@@ -91,7 +91,7 @@ Change = Mapping[str, Any]
 ONE_BRANCH: Change = {"num_branches": 1, "branch_vectors": False}
 
 
-def setting(name: str, task: str) -> tuple[LatentModelParams, LatentLossParams]:
+def setting(name: str, task: str) -> tuple[PrrModelParams, PrrLossParams]:
     """Params of model and loss of a setting."""
     of_brief = name.startswith(("brief", "independent"))
     base = BRIEF if of_brief else OURS
@@ -102,7 +102,7 @@ def setting(name: str, task: str) -> tuple[LatentModelParams, LatentLossParams]:
     model_changes, loss_changes = CHANGES[name]
     model |= model_changes
     loss |= loss_changes
-    return LatentModelParams.model_validate(model), LatentLossParams.model_validate(loss)
+    return PrrModelParams.model_validate(model), PrrLossParams.model_validate(loss)
 
 
 CHANGES: Mapping[str, tuple[Change, Change]] = {
@@ -133,7 +133,7 @@ CHANGES: Mapping[str, tuple[Change, Change]] = {
 }
 
 
-def passes_per_example(model: LatentModelParams) -> float:
+def passes_per_example(model: PrrModelParams) -> float:
     """Core passes per example and training step."""
     if model.kind == "trm":
         return model.trm.high_cycles * (model.trm.low_cycles + 1)
@@ -147,9 +147,9 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
     model, loss = setting(name, task)
     own_steps = steps or effort.steps
     # Equal core passes: a model with fewer passes per example gets more examples per step.
-    reference = BRANCHES * LatentModelParams().steps
+    reference = BRANCHES * PrrModelParams().steps
     rows = BATCH_SIZE * max(1.0, reference / passes_per_example(model))
-    train = LatentTrainParams(
+    train = PrrTrainParams(
         steps=own_steps,
         batch_size=round(rows),
         checkpoint_every=own_steps,
@@ -227,13 +227,13 @@ def _claim(claim: pathlib.Path) -> bool:
 
 
 def _evaluate(
-    trained: Any, made: SyntheticTask, model: LatentModelParams, *, seed: int
+    trained: Any, made: SyntheticTask, model: PrrModelParams, *, seed: int
 ) -> dict[str, Any]:
     """The plain evaluation; for a single branch also more steps and noisy rollouts."""
     torch.set_num_threads(1)
 
     def evaluated(part: slice, **changes: Any) -> dict[str, Any]:
-        params = LatentEvaluateParams(**changes)
+        params = PrrEvaluateParams(**changes)
         known = AnswerCoverage(made.answers_NAL[part])
         figures = evaluate_set(
             trained, _rows(made.test, part), params, seed=seed, listeners=[known.add]

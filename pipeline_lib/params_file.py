@@ -21,9 +21,11 @@ from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
 
 RENAMED: Mapping[str, str] = {
+    "adaptive": "apr",
     "compute.step": "test_time.step_delimiter",
     "compute": "test_time",
     "evaluate.level": "evaluate.confidence_level",
+    "latent": "prr",
     "prepare.folder": "prepare.source",
 }
 """Former dotted keys and their present names; a key of a renamed section is before the section."""

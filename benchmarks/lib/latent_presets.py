@@ -1,20 +1,20 @@
 """Settings of PRR and TRM by name, for benchmarks and tests; the profiles prr-brief and prr-trm hold them for runs."""
 
-from pipeline_lib.params.prr import LatentLossParams, LatentModelParams
+from pipeline_lib.params.prr import PrrLossParams, PrrModelParams
 from pipeline_lib.params.sections import Section
 
 
 class LatentPreset(Section):
     """A model with its loss."""
 
-    model: LatentModelParams = LatentModelParams()
-    loss: LatentLossParams = LatentLossParams()
+    model: PrrModelParams = PrrModelParams()
+    loss: PrrLossParams = PrrLossParams()
 
 
 LATENT_PRESETS = {
     "ours": LatentPreset(),
     "brief": LatentPreset(
-        model=LatentModelParams(
+        model=PrrModelParams(
             branch_vectors=False,
             start_noise=0.1,
             alpha=0.1,
@@ -22,7 +22,7 @@ LATENT_PRESETS = {
             scorer_certainty=False,
             scorer_checks=False,
         ),
-        loss=LatentLossParams(
+        loss=PrrLossParams(
             best_of="soft_min",
             floor=0,
             tau_start=0.1,
@@ -34,10 +34,10 @@ LATENT_PRESETS = {
         ),
     ),
     "trm": LatentPreset(
-        model=LatentModelParams(kind="trm", width=512, heads=8, num_branches=1),
+        model=PrrModelParams(kind="trm", width=512, heads=8, num_branches=1),
     ),
     "trm-mlp": LatentPreset(
-        model=LatentModelParams(kind="trm", width=512, heads=8, num_branches=1, mixer="mlp"),
+        model=PrrModelParams(kind="trm", width=512, heads=8, num_branches=1, mixer="mlp"),
     ),
 }
 """PRR as tuned here ("ours") and as first described ("brief"); TRM at its published sizes."""

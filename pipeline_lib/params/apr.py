@@ -35,7 +35,7 @@ class ThreadSearchParams(Section):
         return self
 
 
-class AdaptiveDataParams(Section):
+class AprDataParams(Section):
     """Countdown problems, and the traces of their searches."""
 
     countdown: CountdownParams = CountdownParams()
@@ -54,7 +54,7 @@ class AdaptiveDataParams(Section):
     """Problems per file of traces, the unit of work and resume."""
 
     @model_validator(mode="after")
-    def _numbers(self) -> "AdaptiveDataParams":
+    def _numbers(self) -> "AprDataParams":
         if self.countdown.num_numbers < 3:
             raise ValueError(
                 f"countdown.num_numbers={self.countdown.num_numbers}; a spawn needs at least 3 numbers"
@@ -67,7 +67,7 @@ class AdaptiveDataParams(Section):
         return self
 
 
-class AdaptiveModelParams(Section):
+class AprModelParams(Section):
     """A Llama with random weights."""
 
     window: Annotated[int, Field(ge=32)] = 256
@@ -80,7 +80,7 @@ class AdaptiveModelParams(Section):
     _heads = model_validator(mode="after")(check_heads)
 
 
-class AdaptiveSftParams(Section):
+class AprSftParams(Section):
     """Supervised training on traces."""
 
     tokens: Count = 16_000_000
@@ -112,7 +112,7 @@ class AdaptiveSftParams(Section):
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
 
-class AdaptiveRlParams(Section):
+class AprRlParams(Section):
     """GRPO over rollouts of threads, drawn in the training process."""
 
     steps: Whole = 30
@@ -152,7 +152,7 @@ class AdaptiveRlParams(Section):
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
 
-class AdaptiveEvaluateParams(Section):
+class AprEvaluateParams(Section):
     """Rollouts of `reasonloop apr run`; `reasonloop apr evaluate` has options for the same."""
 
     children: Whole | None = None
@@ -165,23 +165,23 @@ class AdaptiveEvaluateParams(Section):
     """Rollouts of each problem at temperatures above 0."""
 
     @model_validator(mode="after")
-    def _temperatures(self) -> "AdaptiveEvaluateParams":
+    def _temperatures(self) -> "AprEvaluateParams":
         if len(set(self.temperatures)) < len(self.temperatures):
             raise ValueError(f"temperatures={list(self.temperatures)}; each may be given once")
         return self
 
 
-class AdaptiveParams(Section):
+class AprParams(Section):
     """Adaptive parallel reasoning (APR), from traces to evaluation."""
 
-    data: AdaptiveDataParams = AdaptiveDataParams()
-    model: AdaptiveModelParams = AdaptiveModelParams()
-    sft: AdaptiveSftParams = AdaptiveSftParams()
-    rl: AdaptiveRlParams = AdaptiveRlParams()
-    evaluate: AdaptiveEvaluateParams = AdaptiveEvaluateParams()
+    data: AprDataParams = AprDataParams()
+    model: AprModelParams = AprModelParams()
+    sft: AprSftParams = AprSftParams()
+    rl: AprRlParams = AprRlParams()
+    evaluate: AprEvaluateParams = AprEvaluateParams()
 
     @model_validator(mode="after")
-    def _sizes(self) -> "AdaptiveParams":
+    def _sizes(self) -> "AprParams":
         if self.sft.step_tokens < self.model.window:
             raise ValueError(
                 f"sft.step_tokens={self.sft.step_tokens} is below model.window={self.model.window}; a step "

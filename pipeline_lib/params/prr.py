@@ -20,7 +20,7 @@ class TrmParams(Section):
     """Probability, per supervision step, that an example must reach a random step before it may halt."""
 
 
-class LatentModelParams(Section):
+class PrrModelParams(Section):
     """A small recursive network: K parallel branches (PRR), or one branch (TRM)."""
 
     kind: Literal["prr", "trm"] = "prr"
@@ -65,26 +65,26 @@ class LatentModelParams(Section):
     """Compile the blocks with torch.compile: slower to start, faster on a GPU."""
 
     @model_validator(mode="after")
-    def _heads(self) -> "LatentModelParams":
+    def _heads(self) -> "PrrModelParams":
         # Rotary embeddings rotate pairs of channels.
         if self.mixer == "attention" and self.width % (2 * self.heads):
             raise ValueError(f"width={self.width} is not a multiple of 2 x heads={self.heads}")
         return self
 
     @model_validator(mode="after")
-    def _gradient(self) -> "LatentModelParams":
+    def _gradient(self) -> "PrrModelParams":
         if self.grad_steps > self.steps:
             raise ValueError(f"grad_steps={self.grad_steps} is above steps={self.steps}")
         return self
 
     @model_validator(mode="after")
-    def _one_branch(self) -> "LatentModelParams":
+    def _one_branch(self) -> "PrrModelParams":
         if self.kind == "trm" and self.num_branches != 1:
             raise ValueError(f"num_branches={self.num_branches}; kind=trm has one branch")
         return self
 
 
-class LatentLossParams(Section):
+class PrrLossParams(Section):
     """Loss of the K answers to one example; TRM has its own fixed loss."""
 
     best_of: Literal["responsibility", "soft_min"] = "responsibility"
@@ -111,7 +111,7 @@ class LatentLossParams(Section):
     """Cosine similarity up to which that penalty is zero."""
 
     @model_validator(mode="after")
-    def _floor(self) -> "LatentLossParams":
+    def _floor(self) -> "PrrLossParams":
         if self.best_of == "soft_min" and self.floor:
             raise ValueError(f"floor={self.floor}; best_of=soft_min has no weights, set floor=0")
         return self
@@ -120,7 +120,7 @@ class LatentLossParams(Section):
 SyntheticTaskName = Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
 
 
-class LatentDataParams(Section):
+class PrrDataParams(Section):
     """Data of a latent model: a synthetic task, or a folder in TRM's format."""
 
     task: Literal[SyntheticTaskName, "folder"] = "sudoku4-two"
@@ -133,7 +133,7 @@ class LatentDataParams(Section):
     test_examples: Count = 1024
 
     @model_validator(mode="after")
-    def _folder(self) -> "LatentDataParams":
+    def _folder(self) -> "PrrDataParams":
         if (self.task == "folder") != (self.folder is not None):
             raise ValueError(
                 f"task={self.task} with folder={self.folder}; task=folder and a folder go together"
@@ -141,7 +141,7 @@ class LatentDataParams(Section):
         return self
 
 
-class LatentTrainParams(Section):
+class PrrTrainParams(Section):
     """Optimization of a latent model."""
 
     steps: Count = 1000
@@ -163,7 +163,7 @@ class LatentTrainParams(Section):
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
 
-class LatentEvaluateParams(Section):
+class PrrEvaluateParams(Section):
     """Prediction and selection of a latent model's answers."""
 
     batch_size: Count = 128
@@ -179,7 +179,7 @@ class LatentEvaluateParams(Section):
     """Test examples that are plotted with the answers of all branches."""
 
     @model_validator(mode="after")
-    def _noise(self) -> "LatentEvaluateParams":
+    def _noise(self) -> "PrrEvaluateParams":
         if self.rollouts > 1 and not self.noise:
             raise ValueError(
                 f"rollouts={self.rollouts} with noise=0 would give equal answers; set noise, as 0.1"
@@ -187,13 +187,13 @@ class LatentEvaluateParams(Section):
         return self
 
 
-class LatentParams(Section):
+class PrrParams(Section):
     """Parallel latent branches (PRR), from data to evaluation."""
 
-    data: LatentDataParams = LatentDataParams()
-    model: LatentModelParams = LatentModelParams(
+    data: PrrDataParams = PrrDataParams()
+    model: PrrModelParams = PrrModelParams(
         width=48, heads=2, hidden_multiple=32, mixer="mlp", prefix_tokens=1, num_branches=4
     )
-    loss: LatentLossParams = LatentLossParams()
-    train: LatentTrainParams = LatentTrainParams()
-    evaluate: LatentEvaluateParams = LatentEvaluateParams()
+    loss: PrrLossParams = PrrLossParams()
+    train: PrrTrainParams = PrrTrainParams()
+    evaluate: PrrEvaluateParams = PrrEvaluateParams()

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline_lib.params.apr import AdaptiveParams
+from pipeline_lib.params.apr import AprParams
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.evaluate import EvaluateParams, ReportParams, StrategyParams
 from pipeline_lib.params.pacore import PacoreParams
@@ -19,7 +19,7 @@ from pipeline_lib.params.paths import (
     SampleParams,
     VerifyParams,
 )
-from pipeline_lib.params.prr import LatentParams
+from pipeline_lib.params.prr import PrrParams
 from pipeline_lib.params.sections import Count, Positive, Section, Whole
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import TrainParams
@@ -72,7 +72,7 @@ class Params(Section):
     report: ReportParams = ReportParams()
     serve: ServeParams = ServeParams()
     pacore: PacoreParams = PacoreParams()
-    latent: LatentParams = LatentParams()
-    adaptive: AdaptiveParams = AdaptiveParams()
+    prr: PrrParams = PrrParams()
+    apr: AprParams = AprParams()
     classmate: ClassmateParams = ClassmateParams()
     execution: ExecutionParams = ExecutionParams()

@@ -39,7 +39,7 @@ class ComputeFolders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatentFolders:
+class PrrFolders:
     """A data folder of TRM's format, the model trained on it, and its evaluation."""
 
     data: pathlib.Path
@@ -50,7 +50,7 @@ class LatentFolders:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaptiveFolders:
+class AprFolders:
     """Problems with traces, the models trained on them, and their evaluation."""
 
     data: pathlib.Path
@@ -218,26 +218,26 @@ class Workspace:
         return self.root / "data" / "evaluation" / "result"
 
     @property
-    def latent(self) -> LatentFolders:
+    def prr(self) -> PrrFolders:
         """Folders of parallel latent branches (PRR)."""
-        return LatentFolders(
-            data=self.root / "data" / "latent" / "puzzles",
-            model=self.root / "models" / "latent",
-            evaluation=self.root / "data" / "latent" / "evaluation",
-            trackers=self.root / "logs" / "trackers" / "latent",
+        return PrrFolders(
+            data=self.root / "data" / "prr" / "puzzles",
+            model=self.root / "models" / "prr",
+            evaluation=self.root / "data" / "prr" / "evaluation",
+            trackers=self.root / "logs" / "trackers" / "prr",
         )
 
     @property
-    def adaptive(self) -> AdaptiveFolders:
+    def apr(self) -> AprFolders:
         """Folders of adaptive parallel reasoning (APR)."""
-        return AdaptiveFolders(
-            data=self.root / "data" / "adaptive",
-            parallel=self.root / "models" / "adaptive-parallel",
-            serial=self.root / "models" / "adaptive-serial",
-            parallel_rl=self.root / "models" / "adaptive-parallel-rl",
-            serial_rl=self.root / "models" / "adaptive-serial-rl",
-            valid_reports=self.root / "reports" / "adaptive-valid",
-            reports=self.root / "reports" / "adaptive",
+        return AprFolders(
+            data=self.root / "data" / "apr",
+            parallel=self.root / "models" / "apr-parallel",
+            serial=self.root / "models" / "apr-serial",
+            parallel_rl=self.root / "models" / "apr-parallel-rl",
+            serial_rl=self.root / "models" / "apr-serial-rl",
+            valid_reports=self.root / "reports" / "apr-valid",
+            reports=self.root / "reports" / "apr",
         )
 
     @property

@@ -28,7 +28,7 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
     assert using["judges"] == {
         *("verify", "train", "evaluate"),
         *("pacore-data", "pacore-train", "pacore-control", "pacore-evaluate"),
-        *("adaptive-conditions", "adaptive-rl", "adaptive-serial-rl", "adaptive-evaluate"),
+        *("apr-conditions", "apr-rl", "apr-serial-rl", "apr-evaluate"),
         *("classmate-train", "classmate-plain", "classmate-evaluate"),
     }
     assert using["gold checks"] == {"prepare", "classmate-peers"} | using["judges"]

@@ -19,8 +19,7 @@ COMMAND_TIMEOUT_S = 800
 _SOURCES = (
     *("flows", "tasks", "pipeline_lib", ".dvc", "dvc.yaml", "requirements/app.txt"),
     *(".dvcignore", ".gitignore", "data/raw/.gitignore"),
-    *("latent/.dvc", "latent/dvc.yaml", "pacore/.dvc", "pacore/dvc.yaml"),
-    *("adaptive/.dvc", "adaptive/dvc.yaml", "classmate/.dvc", "classmate/dvc.yaml"),
+    "pipelines",
 )
 _BINARIES = pathlib.Path(sys.executable).parent
 

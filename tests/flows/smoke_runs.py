@@ -3,7 +3,7 @@
 import pathlib
 
 _THREADS = ("--runner", "thread", "--set", "evaluate.resamples=200")
-APR = ("--profile", "smoke", *_THREADS, "--set", "adaptive.sft.precision=float32")
+APR = ("--profile", "smoke", *_THREADS, "--set", "apr.sft.precision=float32")
 """Float32, since products in bfloat16 differ between processors."""
 _PEERS = (
     "[{name: small, hidden_size: 96, num_layers: 2, num_heads: 4, steps: 120},"

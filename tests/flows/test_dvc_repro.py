@@ -127,7 +127,7 @@ def test_changed_raw_data_makes_prepare_stale(reproduced, tmp_path):
     assert "prepare" in stages_in(clone.dvc("repro", "--dry"))
 
 
-@pytest.mark.parametrize("system", ["latent", "pacore", "adaptive", "classmate"])
+@pytest.mark.parametrize("system", ["prr", "pacore", "apr", "classmate"])
 def test_other_systems_have_repositories_of_their_own(reproduced, tmp_path, system):
     """`dvc --cd SYSTEM repro` runs its stages, a second time none; the loop's repository stays clean."""
     clone = reproduced.clone_with_cache(tmp_path / "clone")

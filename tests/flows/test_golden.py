@@ -154,7 +154,7 @@ def test_prr_run(reasonloop, tmp_path, golden: SnapshotAssertion):
     """
     done = reasonloop("prr", "run", "--workspace", tmp_path, "--profile", "smoke")
     assert done.returncode == 0, done.stderr
-    model = tmp_path / "models" / "latent"
+    model = tmp_path / "models" / "prr"
     found = {path: digest for path, digest in digests(tmp_path).items() if "models" not in path}
     assert golden == {
         "digests": found,
@@ -166,7 +166,7 @@ def test_prr_run(reasonloop, tmp_path, golden: SnapshotAssertion):
 
 def test_apr_run(apr_run: pathlib.Path, golden: SnapshotAssertion):
     """Traces, rollouts of all models and conditions, trainings, figures."""
-    assert golden == recorded(apr_run, "reports/adaptive/metrics.json")
+    assert golden == recorded(apr_run, "reports/apr/metrics.json")
 
 
 def test_pacore_run(pacore_run: pathlib.Path, golden: SnapshotAssertion):
@@ -198,7 +198,7 @@ def test_verify(tmp_path: pathlib.Path, golden: SnapshotAssertion):
 
 
 def _figures(root: pathlib.Path) -> Any:
-    found = next((root / "data" / "latent" / "evaluation").glob("*.json"))
+    found = next((root / "data" / "prr" / "evaluation").glob("*.json"))
     return untimed(json.loads(found.read_text("utf-8")))
 
 

@@ -110,8 +110,8 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
         ("classmate: {train: {advantage: foo}}", "foo"),
         ("pacore: {train: {advantage: foo}}", "foo"),
         (
-            "adaptive: {sft: {step_tokens: 128}}",
-            "adaptive: sft.step_tokens=128 is below model.window=256",
+            "apr: {sft: {step_tokens: 128}}",
+            "apr: sft.step_tokens=128 is below model.window=256",
         ),
         ("train: 3", "train: Input should be an object (got 3)"),
         ("- 1", "expected sections, got list"),

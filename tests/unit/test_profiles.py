@@ -23,7 +23,7 @@ def test_profile_is_valid(profile: str):
 
 def test_the_brief_profile_is_the_brief_preset():
     """Loss and model are those of the preset, except for the size."""
-    small, preset = load_params(profile="prr-brief").latent, LATENT_PRESETS["brief"]
+    small, preset = load_params(profile="prr-brief").prr, LATENT_PRESETS["brief"]
     assert small.loss == preset.loss
     sizes = ("width", "heads", "hidden_multiple", "mixer", "prefix_tokens", "num_branches")
     resized = preset.model.model_copy(update={name: getattr(small.model, name) for name in sizes})
@@ -33,8 +33,8 @@ def test_the_brief_profile_is_the_brief_preset():
 @pytest.mark.parametrize(("preset", "mixer"), [("trm", "attention"), ("trm-mlp", "mlp")])
 def test_the_trm_profile_is_the_published_model(preset: str, mixer: str):
     """Sizes are the preset's with either mixer; training and evaluation are those of prr-arc."""
-    override = f"latent.model.mixer={mixer}"
-    trm, arc = (load_params(profile=p, overrides=[override]).latent for p in ("prr-trm", "prr-arc"))
+    override = f"prr.model.mixer={mixer}"
+    trm, arc = (load_params(profile=p, overrides=[override]).prr for p in ("prr-trm", "prr-arc"))
     assert (trm.model, trm.loss) == (LATENT_PRESETS[preset].model, LATENT_PRESETS[preset].loss)
     assert (trm.train, trm.evaluate) == (arc.train, arc.evaluate)
 
@@ -51,13 +51,13 @@ def test_the_profiles_of_threads_are_of_four_numbers(
     profile: str, window: int, style: str, parameters: float
 ):
     """Of the stated size: four projections of width x width, and three of width x FFN, in each layer."""
-    adaptive = load_params(profile=profile).adaptive
-    model = adaptive.model
+    apr = load_params(profile=profile).apr
+    model = apr.model
     width, feed_forward = model.hidden_size, model.feed_forward_size
     a_layer = 4 * width**2 + 3 * width * feed_forward
     assert model.num_layers * a_layer == pytest.approx(parameters, rel=0.01)
-    assert adaptive.data.countdown.num_numbers == 4
-    assert (model.window, adaptive.data.style) == (window, style)
+    assert apr.data.countdown.num_numbers == 4
+    assert (model.window, apr.data.style) == (window, style)
 
 
 @pytest.mark.slow

@@ -26,12 +26,12 @@ def generate(
     **Examples:**
 
         reasonloop apr generate --output data/apr --workers 2
-        reasonloop apr generate --output data/apr4 --set adaptive.data.countdown.num_numbers=4
+        reasonloop apr generate --output data/apr4 --set apr.data.countdown.num_numbers=4
     """
     loaded = params.load()
     with progress_bar("generate") as moved:
         manifest = generate_data(
-            loaded.adaptive.data,
+            loaded.apr.data,
             output.resolve(),
             seed=loaded.seed,
             workers=workers,

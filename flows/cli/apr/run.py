@@ -24,15 +24,15 @@ def run(
     **Examples:**
 
         reasonloop apr run
-        reasonloop apr run --workspace /tmp/trial --set adaptive.sft.tokens=4000000
+        reasonloop apr run --workspace /tmp/trial --set apr.sft.tokens=4000000
     """
     loaded = params.load(options.given)
-    check_stages(loaded.adaptive)
+    check_stages(loaded.apr)
     with orchestrated(options.workspace.resolve(), loaded, uses_engine=False) as started:
-        from flows.apr import run_adaptive  # noqa: PLC0415 - see `orchestrated`
+        from flows.apr import run_apr  # noqa: PLC0415 - see `orchestrated`
 
-        run_adaptive(started)
-    folder = started.workspace.adaptive.reports
+        run_apr(started)
+    folder = started.workspace.apr.reports
     metrics = read_json(folder / "metrics.json")
     console.print(_accuracies(metrics["models"]), markup=False)
     console.print(_differences(metrics["paired"]), markup=False)

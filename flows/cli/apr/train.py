@@ -59,7 +59,7 @@ def train(
             data.resolve(),
             kind,
             output,
-            loaded.adaptive,
+            loaded.apr,
             seed=loaded.seed,
             max_seconds=_seconds(minutes),
             progress=moved,
@@ -93,7 +93,7 @@ def rl(
 
         reasonloop apr rl models/apr-parallel --data data/apr --output models/apr-parallel-rl
         reasonloop apr rl models/apr-serial --data data/apr --output models/apr-serial-rl --minutes 10
-        reasonloop apr rl models/apr-parallel --data data/apr --output models/apr-5 --set adaptive.rl.children=5
+        reasonloop apr rl models/apr-parallel --data data/apr --output models/apr-5 --set apr.rl.children=5
     """
     loaded = params.load()
     from pipeline_lib.systems.apr.rl.train import train_by_rl  # noqa: PLC0415 - torch is slow
@@ -112,7 +112,7 @@ def rl(
             model.resolve(),
             data.resolve(),
             output,
-            loaded.adaptive.rl,
+            loaded.apr.rl,
             seed=loaded.seed,
             max_seconds=_seconds(minutes),
             progress=progress,

@@ -2,9 +2,9 @@
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions, StageName
 from flows.cli.orchestrated import orchestrated
-from pipeline_lib.systems.apr.stages import ADAPTIVE
+from pipeline_lib.systems.apr.stages import APR
 from pipeline_lib.systems.classmate.stages import CLASSMATE
-from pipeline_lib.systems.prr.stages import LATENT
+from pipeline_lib.systems.prr.stages import PRR
 from pipeline_lib.systems.table import STAGES
 
 
@@ -22,7 +22,7 @@ def stage(
         reasonloop stage sample
     """
     loaded = params.load(options.given)
-    uses_engine = STAGES[name] not in (*ADAPTIVE, *LATENT)
+    uses_engine = STAGES[name] not in (*APR, *PRR)
     root = options.workspace.resolve()
     draws = "serve.engine" in STAGES[name].params
     with orchestrated(root, loaded, uses_engine=uses_engine, draws=draws) as run:

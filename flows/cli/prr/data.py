@@ -151,18 +151,16 @@ def build_synthetic(
     output: Annotated[pathlib.Path, Parameter(help="Folder to write.")],
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Generate a small synthetic task, named by `latent.data.task`, from a seed.
+    """Generate a small synthetic task, named by `prr.data.task`, from a seed.
 
     Sudoku of size 4 and 6, with one solution or exactly two, and a rule that only a cue tells.
 
     **Example:**
 
-        reasonloop prr build-synthetic --output data/two --set latent.data.task=sudoku4-two
+        reasonloop prr build-synthetic --output data/two --set prr.data.task=sudoku4-two
     """
     loaded = params.load()
-    manifest = synthetic_folder.build_synthetic(
-        loaded.latent.data, output.resolve(), seed=loaded.seed
-    )
+    manifest = synthetic_folder.build_synthetic(loaded.prr.data, output.resolve(), seed=loaded.seed)
     counts = ", ".join(f"{count:.0f} {name}" for name, count in manifest.counts.items())
     say(f"data: {output} ({counts} examples)")
 

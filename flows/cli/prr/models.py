@@ -78,8 +78,8 @@ def train(
     trackers = open_trackers(
         loaded.execution.report_to,
         output.resolve().with_name(f"{output.resolve().name}.trackers"),
-        phase="latent",
-        facts=loaded.latent.model_dump(mode="json"),
+        phase="prr",
+        facts=loaded.prr.model_dump(mode="json"),
     )
     with trackers as log_step, progress_bar("train") as moved:
 
@@ -90,7 +90,7 @@ def train(
         manifest = train_on(
             data.resolve(),
             output.resolve(),
-            loaded.latent,
+            loaded.prr,
             seed=loaded.seed,
             max_seconds=None if minutes is None else 60 * minutes,
             progress=progress,
@@ -119,7 +119,7 @@ def evaluate(
     **Examples:**
 
         reasonloop prr evaluate models/two --data data/two --output reports/two
-        reasonloop prr evaluate models/one --data data/two --output reports/one --set latent.evaluate.rollouts=8
+        reasonloop prr evaluate models/one --data data/two --output reports/one --set prr.evaluate.rollouts=8
     """
     loaded = params.load()
     from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on  # noqa: PLC0415 - torch is slow
@@ -131,7 +131,7 @@ def evaluate(
                 models=[model.resolve() for model in models],
                 output=output.resolve(),
             ),
-            loaded.latent,
+            loaded.prr,
             seed=loaded.seed,
             ensemble=ensemble_checkpoints,
             progress=moved,
@@ -163,7 +163,7 @@ def show(
         data.resolve(),
         model.resolve(),
         output.resolve(),
-        loaded.latent,
+        loaded.prr,
         seed=loaded.seed,
         count=examples,
     )
@@ -178,14 +178,14 @@ def run(
     **Examples:**
 
         reasonloop prr run
-        reasonloop prr run --workspace /tmp/trial --set latent.data.task=sudoku4-two
+        reasonloop prr run --workspace /tmp/trial --set prr.data.task=sudoku4-two
     """
     loaded = params.load(options.given)
     with orchestrated(options.workspace.resolve(), loaded, uses_engine=False) as started:
-        from flows.prr import latent  # noqa: PLC0415 - see `orchestrated`
+        from flows.prr import prr  # noqa: PLC0415 - see `orchestrated`
 
-        latent(started)
-    print_figures(Workspace(options.workspace.resolve()).latent.evaluation)
+        prr(started)
+    print_figures(Workspace(options.workspace.resolve()).prr.evaluation)
 
 
 def print_figures(folder: pathlib.Path) -> None:

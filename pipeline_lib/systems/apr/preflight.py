@@ -1,10 +1,10 @@
 """Checks before a run of all stages: what a later one would refuse, after the trainings."""
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.apr import AdaptiveParams
+from pipeline_lib.params.apr import AprParams
 
 
-def check_stages(params: AdaptiveParams) -> None:
+def check_stages(params: AprParams) -> None:
     """Check that the stages fit each other.
 
     Raises:
@@ -13,13 +13,13 @@ def check_stages(params: AdaptiveParams) -> None:
     data, rl = params.data, params.rl
     if rl.steps and rl.prompts > data.train_problems:
         raise BadInputError(
-            f"adaptive.rl.prompts={rl.prompts}: is above adaptive.data.train_problems={data.train_problems}; "
+            f"apr.rl.prompts={rl.prompts}: is above apr.data.train_problems={data.train_problems}; "
             "lower it"
         )
     most = data.parallel.beam_high
     for name, children in (("rl", rl.children), ("evaluate", params.evaluate.children)):
         if children is not None and children > most:
             raise BadInputError(
-                f"adaptive.{name}.children={children}: is above adaptive.data.parallel.beam_high={most}, the "
+                f"apr.{name}.children={children}: is above apr.data.parallel.beam_high={most}, the "
                 "most that a model is trained on; lower it"
             )

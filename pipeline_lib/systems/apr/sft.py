@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerFast
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.apr import AdaptiveModelParams, AdaptiveParams, AdaptiveSftParams
+from pipeline_lib.params.apr import AprModelParams, AprParams, AprSftParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.folders import check_output_folder
@@ -40,7 +40,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     data: pathlib.Path,
     kind: Kind,
     output: pathlib.Path,
-    params: AdaptiveParams,
+    params: AprParams,
     *,
     seed: int,
     max_seconds: float | None = None,
@@ -121,7 +121,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
 
 
 def make_blank(
-    folder: pathlib.Path, model: AdaptiveModelParams, *, num_numbers: int, seed: int, threads: int
+    folder: pathlib.Path, model: AprModelParams, *, num_numbers: int, seed: int, threads: int
 ) -> None:
     """Save a model with random weights and the tokenizer for problems of ``num_numbers`` numbers."""
     sizes = LlamaSizes(
@@ -136,7 +136,7 @@ def make_blank(
         save_blank_llama(folder, _pretrained_tokenizer(num_numbers), sizes)
 
 
-def plan_of(traces: EncodedTraces, sft: AdaptiveSftParams, *, seed: int) -> TokenSteps:
+def plan_of(traces: EncodedTraces, sft: AprSftParams, *, seed: int) -> TokenSteps:
     """The steps of a training on ``traces``.
 
     Raises:
@@ -145,7 +145,7 @@ def plan_of(traces: EncodedTraces, sft: AdaptiveSftParams, *, seed: int) -> Toke
     lengths = [len(row.ids_L) for row in traces.rows]
     if max(lengths) > sft.step_tokens:
         raise BadInputError(
-            f"adaptive.sft.step_tokens={sft.step_tokens}: the longest sequence has {max(lengths)} "
+            f"apr.sft.step_tokens={sft.step_tokens}: the longest sequence has {max(lengths)} "
             "tokens; raise it"
         )
     return plan_steps(
@@ -153,7 +153,7 @@ def plan_of(traces: EncodedTraces, sft: AdaptiveSftParams, *, seed: int) -> Toke
     )
 
 
-def make_phase(traces: EncodedTraces, sft: AdaptiveSftParams, *, seed: int) -> Phase:
+def make_phase(traces: EncodedTraces, sft: AprSftParams, *, seed: int) -> Phase:
     """The phase that trains on ``traces``; errors as of :func:`plan_of`."""
     plan = plan_of(traces, sft, seed=seed)
     return Phase(

@@ -3,43 +3,43 @@
 from pipeline_lib.systems.stage import Stage
 
 _TRAIN = ("pipeline_lib.systems.apr.bodies.train",)
-_TRAINING = ("seed", "adaptive.model", "adaptive.sft")
-_TRAINED = ("data/adaptive", "models/adaptive-parallel", "models/adaptive-serial")
-_CHOSEN = ("reports/adaptive-valid",)
+_TRAINING = ("seed", "apr.model", "apr.sft")
+_TRAINED = ("data/apr", "models/apr-parallel", "models/apr-serial")
+_CHOSEN = ("reports/apr-valid",)
 _RL = ("pipeline_lib.systems.apr.bodies.rl",)
 
-ADAPTIVE = (
+APR = (
     Stage(
-        name="adaptive-data",
+        name="apr-data",
         summary="Write Countdown problems, and traces of parallel and serial searches.",
         modules=("pipeline_lib.systems.apr.bodies.data",),
         function="make_data",
-        params=("seed", "adaptive.data"),
-        outputs=("data/adaptive",),
+        params=("seed", "apr.data"),
+        outputs=("data/apr",),
     ),
     Stage(
-        name="adaptive-train",
+        name="apr-train",
         summary="Train the model that spawns threads.",
         modules=_TRAIN,
         function="train",
-        inputs=("data/adaptive",),
+        inputs=("data/apr",),
         params=_TRAINING,
-        outputs=("models/adaptive-parallel",),
+        outputs=("models/apr-parallel",),
         trains=True,
     ),
     Stage(
-        name="adaptive-serial",
+        name="apr-serial",
         summary="Train the serial model that it is compared with.",
         modules=_TRAIN,
         function="train_serial",
-        inputs=("data/adaptive",),
+        inputs=("data/apr",),
         params=_TRAINING,
-        outputs=("models/adaptive-serial",),
+        outputs=("models/apr-serial",),
         trains=True,
-        beside="adaptive-train",
+        beside="apr-train",
     ),
     Stage(
-        name="adaptive-conditions",
+        name="apr-conditions",
         summary="Choose the conditions of both models on the valid problems.",
         modules=("pipeline_lib.systems.apr.bodies.conditions",),
         function="choose",
@@ -49,34 +49,34 @@ ADAPTIVE = (
         trains=True,
     ),
     Stage(
-        name="adaptive-rl",
+        name="apr-rl",
         summary="Train the model that spawns threads on rollouts of its own.",
         modules=_RL,
         function="train_parallel",
-        inputs=("data/adaptive", "models/adaptive-parallel", *_CHOSEN),
-        params=("seed", "adaptive.rl"),
-        outputs=("models/adaptive-parallel-rl",),
+        inputs=("data/apr", "models/apr-parallel", *_CHOSEN),
+        params=("seed", "apr.rl"),
+        outputs=("models/apr-parallel-rl",),
         trains=True,
     ),
     Stage(
-        name="adaptive-serial-rl",
+        name="apr-serial-rl",
         summary="Train the serial model on rollouts of its own.",
         modules=_RL,
         function="train_serial",
-        inputs=("data/adaptive", "models/adaptive-serial", *_CHOSEN),
-        params=("seed", "adaptive.rl"),
-        outputs=("models/adaptive-serial-rl",),
+        inputs=("data/apr", "models/apr-serial", *_CHOSEN),
+        params=("seed", "apr.rl"),
+        outputs=("models/apr-serial-rl",),
         trains=True,
-        beside="adaptive-rl",
+        beside="apr-rl",
     ),
     Stage(
-        name="adaptive-evaluate",
+        name="apr-evaluate",
         summary="Compare the models, before and after reinforcement learning, on the test problems.",
         modules=("pipeline_lib.systems.apr.bodies.evaluate",),
         function="evaluate",
-        inputs=(*_TRAINED, *_CHOSEN, "models/adaptive-parallel-rl", "models/adaptive-serial-rl"),
-        params=("seed", "adaptive.evaluate", "adaptive.rl.steps", "evaluate"),
-        outputs=("reports/adaptive",),
+        inputs=(*_TRAINED, *_CHOSEN, "models/apr-parallel-rl", "models/apr-serial-rl"),
+        params=("seed", "apr.evaluate", "apr.rl.steps", "evaluate"),
+        outputs=("reports/apr",),
         trains=True,
     ),
 )

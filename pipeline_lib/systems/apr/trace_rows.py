@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.apr import AdaptiveSftParams
+from pipeline_lib.params.apr import AprSftParams
 from pipeline_lib.seeding import child_random
 from pipeline_lib.store.files import atomic_file
 from pipeline_lib.store.shards import unread_shards
@@ -35,7 +35,7 @@ class EncodedTraces:
 def encode_traces(  # noqa: PLR0913 - what the rows depend on
     data: pathlib.Path,
     kind: Kind,
-    sft: AdaptiveSftParams,
+    sft: AprSftParams,
     *,
     num_numbers: int,
     window: int,
@@ -72,9 +72,7 @@ def encode_traces(  # noqa: PLR0913 - what the rows depend on
         conditions |= {*shard.conditions.tolist()}
         dropped += int(shard.dropped)
     if not conditions:
-        raise BadInputError(
-            f"adaptive.model.window={window}: holds no sequence of a parent; raise it"
-        )
+        raise BadInputError(f"apr.model.window={window}: holds no sequence of a parent; raise it")
     return EncodedTraces(
         rows=rows, conditions=tuple(sorted(conditions, key=_by_amount)), dropped=dropped
     )
@@ -112,7 +110,7 @@ class _EncodedShard:
 
 def _encode_shard(
     traces: Sequence[Mapping[str, Any]],
-    sft: AdaptiveSftParams,
+    sft: AprSftParams,
     tokenizer: Tokenizer,
     *,
     window: int,
@@ -134,7 +132,7 @@ def _encode_shard(
     for trace, condition, prefix, output in zip(taken, given, prefixes, outputs, strict=True):
         if trace["round"] == 0 and len(prefix.ids) >= window:
             raise BadInputError(
-                f"adaptive.model.window={window}: a prompt takes {len(prefix.ids)} tokens; raise it"
+                f"apr.model.window={window}: a prompt takes {len(prefix.ids)} tokens; raise it"
             )
         if len(prefix.ids) + len(output.ids) + 1 > window:
             dropped += 1
@@ -155,7 +153,7 @@ def _encode_shard(
 
 
 def _taken(
-    rows: Iterator[Mapping[str, Any]], sft: AdaptiveSftParams, seed: int
+    rows: Iterator[Mapping[str, Any]], sft: AprSftParams, seed: int
 ) -> Iterator[Mapping[str, Any]]:
     """Rows without the failed children and the segments after a join that are left out."""
     for trace in _by_problem(rows):
@@ -173,7 +171,7 @@ def _taken(
             yield row
 
 
-def _is_conditioned(trace: Mapping[str, Any], sft: AdaptiveSftParams, seed: int) -> bool:
+def _is_conditioned(trace: Mapping[str, Any], sft: AprSftParams, seed: int) -> bool:
     draw = child_random(seed, "sft conditions", trace["problem_id"])
     return draw.random() < sft.conditioned
 

@@ -18,20 +18,20 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 def make_data(run: Run) -> None:
     """Generate the synthetic task, unless it exists or a folder is given."""
-    data, params = run.workspace.latent.data, run.params.latent.data
+    data, params = run.workspace.prr.data, run.params.prr.data
     # dvc.yaml lists it as an output for every task.
     data.mkdir(parents=True, exist_ok=True)
     if params.folder is None:
         build_synthetic(params, data, seed=run.params.seed)
-    record_work(run.root, "latent-data", done=1, total=1)
+    record_work(run.root, "prr-data", done=1, total=1)
 
 
 def train(run: Run) -> None:
     """Train, or resume an interrupted training."""
-    folders, params = run.workspace.latent, run.params.latent
+    folders, params = run.workspace.prr, run.params.prr
     facts, report_to = params.model_dump(mode="json"), run.params.execution.report_to
-    record = step_recorder(run.root, "latent-train")
-    with open_trackers(report_to, folders.trackers, phase="latent", facts=facts) as log_step:
+    record = step_recorder(run.root, "prr-train")
+    with open_trackers(report_to, folders.trackers, phase="prr", facts=facts) as log_step:
 
         def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
             record(step, total)
@@ -45,16 +45,16 @@ def evaluate(run: Run) -> None:
     evaluate_on(
         EvaluationPaths(
             data=_data(run),
-            models=[run.workspace.latent.model],
-            output=run.workspace.latent.evaluation,
+            models=[run.workspace.prr.model],
+            output=run.workspace.prr.evaluation,
         ),
-        run.params.latent,
+        run.params.prr,
         seed=run.params.seed,
-        progress=step_recorder(run.root, "latent-evaluate"),
+        progress=step_recorder(run.root, "prr-evaluate"),
     )
 
 
 def _data(run: Run) -> pathlib.Path:
     """Folder of the puzzles: the given one, or the workspace's."""
-    folder = run.params.latent.data.folder
-    return pathlib.Path(folder).resolve() if folder else run.workspace.latent.data
+    folder = run.params.prr.data.folder
+    return pathlib.Path(folder).resolve() if folder else run.workspace.prr.data

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.prr import LatentParams
+from pipeline_lib.params.prr import PrrParams
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_file, digest_json, write_text
 from pipeline_lib.store.folders import check_output_folder, replaced
@@ -56,7 +56,7 @@ def data_digest(folder: pathlib.Path) -> str:
 def train_on(
     data: pathlib.Path,
     output: pathlib.Path,
-    params: LatentParams,
+    params: PrrParams,
     *,
     seed: int,
     max_seconds: float | None = None,
@@ -98,7 +98,7 @@ class EvaluationPaths:
 
 def evaluate_on(
     places: EvaluationPaths,
-    params: LatentParams,
+    params: PrrParams,
     *,
     seed: int,
     ensemble: bool = False,
@@ -139,7 +139,7 @@ def show_on(
     data: pathlib.Path,
     model: pathlib.Path,
     output: pathlib.Path,
-    params: LatentParams,
+    params: PrrParams,
     *,
     seed: int,
     count: int,

@@ -2,33 +2,33 @@
 
 from pipeline_lib.systems.stage import Stage
 
-LATENT = (
+PRR = (
     Stage(
-        name="latent-data",
+        name="prr-data",
         summary="Generate the puzzles, unless a folder is given.",
         modules=("pipeline_lib.systems.prr.bodies",),
         function="make_data",
-        params=("seed", "latent.data"),
-        outputs=("data/latent/puzzles",),
+        params=("seed", "prr.data"),
+        outputs=("data/prr/puzzles",),
     ),
     Stage(
-        name="latent-train",
+        name="prr-train",
         summary="Train the latent model.",
         modules=("pipeline_lib.systems.prr.bodies",),
         function="train",
-        inputs=("data/latent/puzzles",),
-        params=("seed", "latent.data", "latent.model", "latent.loss", "latent.train"),
-        outputs=("models/latent",),
+        inputs=("data/prr/puzzles",),
+        params=("seed", "prr.data", "prr.model", "prr.loss", "prr.train"),
+        outputs=("models/prr",),
         trains=True,
     ),
     Stage(
-        name="latent-evaluate",
+        name="prr-evaluate",
         summary="Evaluate the latent model.",
         modules=("pipeline_lib.systems.prr.bodies",),
         function="evaluate",
-        inputs=("data/latent/puzzles", "models/latent"),
-        params=("seed", "latent.data", "latent.train.threads", "latent.evaluate"),
-        outputs=("data/latent/evaluation",),
+        inputs=("data/prr/puzzles", "models/prr"),
+        params=("seed", "prr.data", "prr.train.threads", "prr.evaluate"),
+        outputs=("data/prr/evaluation",),
         trains=True,
     ),
 )

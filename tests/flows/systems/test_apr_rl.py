@@ -53,7 +53,7 @@ def test_bad_input_is_one_line_and_exit_code_2(folders, tmp_path, capsys):
     """No model, no data, data of other numbers, an untrained condition, few problems, another training."""
     data, model = folders
     other = tmp_path / "four"
-    four = ["--set", "adaptive.data.countdown.num_numbers=4"]
+    four = ["--set", "apr.data.countdown.num_numbers=4"]
     assert run(capsys, "generate", "--output", str(other), *four)[0] == 0
     output = ["--output", str(tmp_path / "rl")]
     start = ["rl", str(model), "--data", str(data)]
@@ -61,8 +61,8 @@ def test_bad_input_is_one_line_and_exit_code_2(folders, tmp_path, capsys):
         (["rl", str(data), "--data", str(data), *output], "no model of threads"),
         (["rl", str(model), "--data", str(tmp_path), *output], "no finished data"),
         (["rl", str(model), "--data", str(other), *output], "tokenizer is for 3 numbers"),
-        ([*start, *output, "--set", "adaptive.rl.children=40"], "was never trained on"),
-        ([*start, *output, "--set", "adaptive.rl.prompts=61"], "60 training problems"),
+        ([*start, *output, "--set", "apr.rl.children=40"], "was never trained on"),
+        ([*start, *output, "--set", "apr.rl.prompts=61"], "60 training problems"),
         ([*start, "--output", str(model)], "model of another training"),
     ):
         code, _, errors = run(capsys, *command)

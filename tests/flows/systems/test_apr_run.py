@@ -8,13 +8,13 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.systems.apr.model_record import read_record
-from pipeline_lib.systems.apr.stages import ADAPTIVE
+from pipeline_lib.systems.table import SYSTEMS
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows.smoke_runs import APR
 
 
 def digests(root):
-    folders = Workspace(root).adaptive
+    folders = Workspace(root).apr
     sealed = (
         *(folders.data, folders.parallel, folders.serial),
         *(folders.parallel_rl, folders.serial_rl),
@@ -25,9 +25,9 @@ def digests(root):
 def test_both_models_are_compared_before_and_after_reinforcement_learning(apr_run):
     """On the 12 test problems, at two temperatures, in each of the 6 pairs, after all stages in their order."""
     worked = [event["stage"] for event in read_events(apr_run) if event["event"] == "stage"]
-    assert sorted(worked) == sorted(stage.name for stage in ADAPTIVE)
-    assert worked[-1] == "adaptive-evaluate"
-    metrics = read_json(Workspace(apr_run).adaptive.reports / "metrics.json")
+    assert sorted(worked) == sorted(stage.name for stage in SYSTEMS["apr"])
+    assert worked[-1] == "apr-evaluate"
+    metrics = read_json(Workspace(apr_run).apr.reports / "metrics.json")
     assert [(m["name"], m["kind"], m["temperature"]) for m in metrics["models"]] == [
         (name, name.removesuffix("-rl"), temperature)
         for name in ("parallel", "serial", "parallel-rl", "serial-rl")
@@ -41,7 +41,7 @@ def test_both_models_are_compared_before_and_after_reinforcement_learning(apr_ru
 
 def test_conditions_are_chosen_on_the_valid_problems(apr_run):
     """Each condition of the training is compared there; the test problems have the best one of each kind."""
-    folders = Workspace(apr_run).adaptive
+    folders = Workspace(apr_run).apr
     valid = read_json(folders.valid_reports / "metrics.json")
     assert valid["split"] == "valid"
     chosen = read_json(folders.valid_reports / "conditions.json")
@@ -64,7 +64,7 @@ def test_finished_stages_are_reused(reasonloop, apr_run):
     done = reasonloop("apr", "run", "--workspace", apr_run, *APR)
     assert done.returncode == 0, done.stderr
     work = [e["stage"] for e in read_events(apr_run, offset=offset) if e["event"] == "work"]
-    assert set(work) <= {"adaptive-conditions", "adaptive-evaluate"}
+    assert set(work) <= {"apr-conditions", "apr-evaluate"}
     assert digests(apr_run) == before
 
 
@@ -73,13 +73,13 @@ def test_without_steps_there_is_no_reinforcement_learning(reasonloop, apr_run, t
     """A copy of the workspace with 0 steps: the trained models are reused, and two are compared, at two temperatures."""
     copy = shutil.copytree(apr_run, tmp_path / "copy")
     before, offset = digests(copy), events_size(copy)
-    steps = ("--set", "adaptive.rl.steps=0")
+    steps = ("--set", "apr.rl.steps=0")
     done = reasonloop("apr", "run", "--workspace", copy, *APR, *steps)
     assert done.returncode == 0, done.stderr
     work = [e["stage"] for e in read_events(copy, offset=offset) if e["event"] == "work"]
-    assert set(work) == {"adaptive-conditions", "adaptive-evaluate"}
+    assert set(work) == {"apr-conditions", "apr-evaluate"}
     assert digests(copy) == before
-    reports = Workspace(copy).adaptive.reports
+    reports = Workspace(copy).apr.reports
     metrics = read_json(reports / "metrics.json")
     assert {model["name"] for model in metrics["models"]} == {"parallel", "serial"}
     # Rollouts of models that are not compared any more are gone.
@@ -91,7 +91,7 @@ def test_a_model_of_other_params_is_replaced(reasonloop, apr_run, tmp_path):
     """Another learning rate of the RL in the same workspace: its models are trained anew, the others are kept."""
     copy = shutil.copytree(apr_run, tmp_path / "copy")
     before = digests(copy)
-    done = reasonloop("apr", "run", "--workspace", copy, *APR, "--set", "adaptive.rl.lr=0.01")
+    done = reasonloop("apr", "run", "--workspace", copy, *APR, "--set", "apr.rl.lr=0.01")
     assert done.returncode == 0, done.stderr
     kept = [one == other for one, other in zip(before, digests(copy), strict=True)]
     assert kept == [True, True, True, False, False]

@@ -46,9 +46,9 @@ def test_bad_input_is_one_line_and_exit_code_2(data, tmp_path, capsys):
     train = ["apr", "train", str(data), "--kind", "parallel", "--output", str(tmp_path / "model")]
     generate = ["apr", "generate", "--output", str(tmp_path / "other")]
     for command, message in (
-        ([*generate, "--set", "adaptive.data.countdown.high=1"], "distinct problems"),
-        ([*generate, "--set", "adaptive.data.countdown.num_numbers=2"], "at least 3 numbers"),
-        ([*train, "--set", "adaptive.sft.step_tokens=50"], "step_tokens=50"),
+        ([*generate, "--set", "apr.data.countdown.high=1"], "distinct problems"),
+        ([*generate, "--set", "apr.data.countdown.num_numbers=2"], "at least 3 numbers"),
+        ([*train, "--set", "apr.sft.step_tokens=50"], "step_tokens=50"),
         (["apr", "train", str(tmp_path), *train[3:]], "no finished data"),
     ):
         code, _, errors = run(capsys, *command, *SMOKE)

@@ -5,11 +5,11 @@ import pytest
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.systems.prr.stages import LATENT
+from pipeline_lib.systems.prr.stages import PRR
 from pipeline_lib.telemetry import events_size, read_events
 
 TINY = """
-latent:
+prr:
   data: {task: ambiguous, train_puzzles: 24, test_examples: 10}
   model: {width: 16, heads: 2, hidden_multiple: 8, num_branches: 2, steps: 2}
   train: {steps: 4, batch_size: 8, checkpoint_every: 2, log_every: 1}
@@ -33,14 +33,14 @@ def test_the_flow_and_its_stages(reasonloop, tiny, tmp_path):
     assert done.returncode == 0, done.stderr + done.stdout
     assert "oracle (upper bound)" in done.stdout
     worked = [event["stage"] for event in read_events(root) if event["event"] == "stage"]
-    assert worked == [stage.name for stage in LATENT]
-    folders = Workspace(root).latent
+    assert worked == [stage.name for stage in PRR]
+    folders = Workspace(root).prr
     digests = [manifests.read_manifest(f).digest for f in (folders.model, folders.evaluation)]
     assert (folders.evaluation / "pictures" / "example-000.svg").is_file()
-    assert read_json(folders.trackers / "dvclive" / "latent" / "metrics.json")["step"] == 4
+    assert read_json(folders.trackers / "dvclive" / "prr" / "metrics.json")["step"] == 4
 
     offset = events_size(root)
-    again = reasonloop("stage", "latent-train", "--workspace", root, "--profile", tiny)
+    again = reasonloop("stage", "prr-train", "--workspace", root, "--profile", tiny)
     assert again.returncode == 0, again.stderr
     assert [e for e in read_events(root, offset=offset) if e["event"] == "work"] == []
     assert digests[0] == manifests.read_manifest(folders.model).digest
@@ -50,7 +50,7 @@ def test_a_folder_that_is_missing_is_one_line(reasonloop, tiny, tmp_path):
     """The message names the folder of the data and the remedy; exit code 2."""
     done = reasonloop(
         "prr", "run", "--workspace", tmp_path / "w", "--profile", tiny,
-        "--set", "latent.data.task=folder", "--set", f"latent.data.folder={tmp_path / 'absent'}",
+        "--set", "prr.data.task=folder", "--set", f"prr.data.folder={tmp_path / 'absent'}",
     )  # fmt: skip
     assert done.returncode == 2
     assert "absent: no such folder" in done.stderr.splitlines()[-1]

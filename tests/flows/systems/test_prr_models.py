@@ -11,7 +11,7 @@ from pipeline_lib.store.manifests import read_manifest
 from tests.unit.systems.prr.sample_puzzles import write_combined
 
 TINY = """
-latent:
+prr:
   data: {task: sudoku4-two, train_puzzles: 24, test_examples: 10}
   model: {width: 16, heads: 2, hidden_multiple: 8, num_branches: 3, steps: 2}
   train: {steps: 4, batch_size: 8, checkpoint_every: 2, log_every: 1}
@@ -96,7 +96,7 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
     reasonloop("build-synthetic --output two")
 
     def train(*more):
-        command = ["prr", "train", "two", *PROFILE, "--set", "latent.train.steps=2", *more]
+        command = ["prr", "train", "two", *PROFILE, "--set", "prr.train.steps=2", *more]
         done = subprocess.run(
             [sys.executable, "-m", "flows.cli", *command, "--processes", "2"],
             capture_output=True,
@@ -120,7 +120,7 @@ def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
     reasonloop("build-synthetic --output two")
     tracker_args = "--set execution.report_to=[dvclive]"
     assert reasonloop(f"train two --output model {tracker_args}")[::2] == (0, "")
-    log = tmp_path / "model.trackers" / "dvclive" / "latent" / "plots" / "metrics" / "loss.tsv"
+    log = tmp_path / "model.trackers" / "dvclive" / "prr" / "plots" / "metrics" / "loss.tsv"
     steps = [line.split("\t")[0] for line in log.read_text("utf-8").splitlines()]
     assert steps == ["step", "1", "2", "3", "4"]
     assert "4 steps" in reasonloop("train two --output other")[1]
@@ -133,17 +133,17 @@ def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
     [
         ("train nowhere --output model", "nowhere: no such folder"),
         ("train two --output two", "holds other files"),
-        ("train two --output model --set latent.train.batch_size=0", "latent.train.batch_size"),
-        ("train two --output model --set latent.model.grad_steps=3", "is above steps=2"),
-        ("train two --output model --set latent.train.ema=1", "less than 1"),
+        ("train two --output model --set prr.train.batch_size=0", "prr.train.batch_size"),
+        ("train two --output model --set prr.model.grad_steps=3", "is above steps=2"),
+        ("train two --output model --set prr.train.ema=1", "less than 1"),
         ("train two --output model --set execution.report_to=[bells]", "bells is unknown"),
         ("train two --output model --minutes 0", "--minutes"),
         ("train two --output model --minutes -1", "--minutes"),
         ("train two --output model --minutes nan", "--minutes"),
         ("evaluate nowhere --data two --output found", "no latent model"),
         ("evaluate model model --data two --output found", "--ensemble-checkpoints"),
-        ("evaluate model --data two --output found --set latent.evaluate.rollouts=2", "set noise"),
-        ("build-synthetic --output other --set latent.data.task=folder", "go together"),
+        ("evaluate model --data two --output found --set prr.evaluate.rollouts=2", "set noise"),
+        ("build-synthetic --output other --set prr.data.task=folder", "go together"),
     ],
 )
 def test_bad_input_is_one_line(reasonloop, line, words):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 def choose(run: Run) -> None:
     """Compare the conditions of each model greedily, and write the most accurate one of each."""
-    folders = run.workspace.adaptive
+    folders = run.workspace.apr
     found = evaluate_models(
         {"parallel": folders.parallel, "serial": folders.serial},
         read_source(folders.data, None, "valid"),
@@ -35,7 +35,7 @@ def choose(run: Run) -> None:
             seed=run.params.seed,
         ),
         replaces=True,
-        on_progress=step_recorder(run.root, "adaptive-conditions"),
+        on_progress=step_recorder(run.root, "apr-conditions"),
     )
     best = {
         kind: amount_of(

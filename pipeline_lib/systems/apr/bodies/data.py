@@ -14,10 +14,10 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 def make_data(run: Run) -> None:
     """Write problems and traces, unless they exist."""
     generate_data(
-        run.params.adaptive.data,
-        run.workspace.adaptive.data,
+        run.params.apr.data,
+        run.workspace.apr.data,
         seed=run.params.seed,
         workers=run.params.execution.workers,
         replaces=True,
-        progress=lambda done, total: record_work(run.root, "adaptive-data", done=done, total=total),
+        progress=lambda done, total: record_work(run.root, "apr-data", done=done, total=total),
     )

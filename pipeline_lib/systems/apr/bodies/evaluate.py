@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 def evaluate(run: Run) -> None:
     """Compare the models on the test problems, after reinforcement learning as well if there is any."""
-    folders, params = run.workspace.adaptive, run.params.adaptive.evaluate
+    folders, params = run.workspace.apr, run.params.apr.evaluate
     models = {"parallel": folders.parallel, "serial": folders.serial}
-    if run.params.adaptive.rl.steps:
+    if run.params.apr.rl.steps:
         models |= {"parallel-rl": folders.parallel_rl, "serial-rl": folders.serial_rl}
     chosen = read_chosen(folders.valid_reports, children=params.children, tokens=params.tokens)
     evaluate_models(
@@ -36,5 +36,5 @@ def evaluate(run: Run) -> None:
             seed=run.params.seed,
         ),
         replaces=True,
-        on_progress=step_recorder(run.root, "adaptive-evaluate"),
+        on_progress=step_recorder(run.root, "apr-evaluate"),
     )

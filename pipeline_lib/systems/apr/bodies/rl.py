@@ -17,18 +17,18 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 def train_parallel(run: Run) -> None:
     """Train the parallel model on its rollouts, or resume an interrupted training."""
-    folders = run.workspace.adaptive
-    _train(run, folders.parallel, folders.parallel_rl, stage="adaptive-rl")
+    folders = run.workspace.apr
+    _train(run, folders.parallel, folders.parallel_rl, stage="apr-rl")
 
 
 def train_serial(run: Run) -> None:
     """Train the serial model for as many steps."""
-    folders = run.workspace.adaptive
-    _train(run, folders.serial, folders.serial_rl, stage="adaptive-serial-rl")
+    folders = run.workspace.apr
+    _train(run, folders.serial, folders.serial_rl, stage="apr-serial-rl")
 
 
 def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -> None:
-    rl, folders = run.params.adaptive.rl, run.workspace.adaptive
+    rl, folders = run.params.apr.rl, run.workspace.apr
     if not rl.steps:
         # An output in dvc.yaml, with or without a training.
         output.mkdir(parents=True, exist_ok=True)

@@ -17,20 +17,20 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 def train(run: Run) -> None:
     """Train the parallel model, or resume an interrupted training."""
-    _train(run, "parallel", run.workspace.adaptive.parallel, stage="adaptive-train")
+    _train(run, "parallel", run.workspace.apr.parallel, stage="apr-train")
 
 
 def train_serial(run: Run) -> None:
     """Train the serial model, of equal size, window and trained tokens."""
-    _train(run, "serial", run.workspace.adaptive.serial, stage="adaptive-serial")
+    _train(run, "serial", run.workspace.apr.serial, stage="apr-serial")
 
 
 def _train(run: Run, kind: Kind, output: pathlib.Path, *, stage: str) -> None:
     train_on_traces(
-        run.workspace.adaptive.data,
+        run.workspace.apr.data,
         kind,
         output,
-        run.params.adaptive,
+        run.params.apr,
         seed=run.params.seed,
         progress=step_recorder(run.root, stage),
         trackers=Trackers(

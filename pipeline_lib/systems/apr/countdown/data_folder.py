@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 from pipeline_lib.errors import BadInputError, first_fault
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.line_fields import DistinctIds
-from pipeline_lib.params.apr import AdaptiveDataParams
+from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.problems.countdown import problem_id, splits
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import numbered_json_lines, read_checked, write_json, write_json_lines
@@ -44,7 +44,7 @@ class DataSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    data: AdaptiveDataParams
+    data: AprDataParams
     seed: int
 
 
@@ -81,7 +81,7 @@ class _Shard:
 
 
 def generate_data(
-    params: AdaptiveDataParams,
+    params: AprDataParams,
     output: pathlib.Path,
     *,
     seed: int,

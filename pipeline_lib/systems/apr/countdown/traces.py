@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.params.apr import AdaptiveDataParams, ThreadSearchParams
+from pipeline_lib.params.apr import AprDataParams, ThreadSearchParams
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.countdown import compact, lines, published
 from pipeline_lib.systems.apr.countdown.sequences import Kind, Trace, TraceSequence
@@ -18,11 +18,11 @@ from pipeline_lib.systems.apr.countdown.tokens import count_tokens
 BUDGET_BINS = {"compact": 32, "published": 512}
 """Tokens by which a token budget is rounded up, by style."""
 
-_Write = Callable[[CountdownGold, AdaptiveDataParams, Random], Trace]
+_Write = Callable[[CountdownGold, AprDataParams, Random], Trace]
 
 
 def trace_rows(
-    problem_id: str, gold: CountdownGold, kind: Kind, params: AdaptiveDataParams, *, seed: int
+    problem_id: str, gold: CountdownGold, kind: Kind, params: AprDataParams, *, seed: int
 ) -> list[dict[str, Any]]:
     """The sequences of the trace of a problem, in order of time, each with the problem and its condition."""
     draw = child_random(seed, "trace", kind, problem_id)
@@ -37,9 +37,7 @@ def trace_rows(
     ]
 
 
-def _condition(
-    sequence: TraceSequence, trace: Trace, kind: Kind, params: AdaptiveDataParams
-) -> str:
+def _condition(sequence: TraceSequence, trace: Trace, kind: Kind, params: AprDataParams) -> str:
     """A parallel parent's number of children a spawn, or a serial sequence's tokens.
 
     Empty for a child, and for a parent without a spawn.
@@ -60,16 +58,16 @@ def _condition(
     return lines.condition(lines.TOKEN_BUDGET, -(-tokens // size) * size)
 
 
-def _compact_parallel(gold: CountdownGold, params: AdaptiveDataParams, draw: Random) -> Trace:
+def _compact_parallel(gold: CountdownGold, params: AprDataParams, draw: Random) -> Trace:
     return compact.parallel_trace(_compact_search(gold, params, params.parallel, draw))
 
 
-def _compact_serial(gold: CountdownGold, params: AdaptiveDataParams, draw: Random) -> Trace:
+def _compact_serial(gold: CountdownGold, params: AprDataParams, draw: Random) -> Trace:
     return compact.serial_trace(_compact_search(gold, params, params.serial, draw))
 
 
 def _compact_search(
-    gold: CountdownGold, params: AdaptiveDataParams, search: ThreadSearchParams, draw: Random
+    gold: CountdownGold, params: AprDataParams, search: ThreadSearchParams, draw: Random
 ) -> compact.CompactSearch:
     return compact.CompactSearch(
         numbers=gold.numbers,
@@ -80,7 +78,7 @@ def _compact_search(
     )
 
 
-def _published_parallel(gold: CountdownGold, params: AdaptiveDataParams, draw: Random) -> Trace:
+def _published_parallel(gold: CountdownGold, params: AprDataParams, draw: Random) -> Trace:
     search = params.parallel
     beam = draw.randint(search.beam_low, search.beam_high)
     return published.parallel_trace(
@@ -93,7 +91,7 @@ def _published_parallel(gold: CountdownGold, params: AdaptiveDataParams, draw: R
     )
 
 
-def _published_serial(gold: CountdownGold, params: AdaptiveDataParams, draw: Random) -> Trace:
+def _published_serial(gold: CountdownGold, params: AprDataParams, draw: Random) -> Trace:
     search = params.serial
     return published.serial_trace(
         gold.numbers,

@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline_lib.engines.tokens import encode_completion, encode_prompt
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params.apr import AdaptiveRlParams
+from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.systems.apr.rl.rewards import RolloutCounts, reward_of
 from pipeline_lib.systems.apr.rollout import Role
@@ -50,7 +50,7 @@ class ThreadRollouts:
 
     rollouts_of: Callable[[Any], RolloutFun]
     """From the policy with its present weights to what draws from it."""
-    rl: AdaptiveRlParams
+    rl: AprRlParams
     window: int
     seed: int
 

@@ -8,7 +8,7 @@ from functools import partial
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.apr import AdaptiveRlParams
+from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
@@ -42,7 +42,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     model: pathlib.Path,
     data: pathlib.Path,
     output: pathlib.Path,
-    rl: AdaptiveRlParams,
+    rl: AprRlParams,
     *,
     seed: int,
     max_seconds: float | None = None,
@@ -70,7 +70,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     """
     start = time.perf_counter()
     if not rl.steps:
-        raise BadInputError("adaptive.rl.steps=0: nothing to train; give at least 1")
+        raise BadInputError("apr.rl.steps=0: nothing to train; give at least 1")
     check_output_folder(output, kind=policies.KIND)
     record = read_record(model)
     digest = check_data(data).digest
@@ -78,7 +78,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     check_fit(model, record, problems, style=read_settings(data).data.style)
     if len(problems) < rl.prompts:
         raise BadInputError(
-            f"adaptive.rl.prompts={rl.prompts}: {data} has {len(problems)} training problems; "
+            f"apr.rl.prompts={rl.prompts}: {data} has {len(problems)} training problems; "
             "generate more, or lower it"
         )
     rows = prompt_rows(model, record, problems, rl)
@@ -115,9 +115,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     )
 
 
-def make_phase(
-    rows: Sequence[Row], source: RolloutSource, rl: AdaptiveRlParams, *, kind: str
-) -> Phase:
+def make_phase(rows: Sequence[Row], source: RolloutSource, rl: AprRlParams, *, kind: str) -> Phase:
     """The phase that trains a model of ``kind`` on the rollouts of ``source``."""
     rollouts = rl.prompts * rl.group_size
     plan = Plan(
@@ -148,7 +146,7 @@ def prompt_rows(
     model: pathlib.Path,
     record: ThreadModelRecord,
     problems: Sequence[ProblemLine],
-    rl: AdaptiveRlParams,
+    rl: AprRlParams,
 ) -> list[Row]:
     """The prompts of all problems, under one condition.
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.prr import LatentDataParams
+from pipeline_lib.params.prr import PrrDataParams
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.prr.data.built_folder import Counts, build_folder
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
@@ -17,7 +17,7 @@ ANSWERS_NAME = "answers.npy"
 """uint8 [examples, answers, tokens] of the test split; an extra file, ignored by other readers."""
 
 
-def build_synthetic(params: LatentDataParams, output: pathlib.Path, *, seed: int) -> Manifest:
+def build_synthetic(params: PrrDataParams, output: pathlib.Path, *, seed: int) -> Manifest:
     """Generate the task of ``params`` in ``output``, or reuse it.
 
     Raises:
@@ -25,7 +25,7 @@ def build_synthetic(params: LatentDataParams, output: pathlib.Path, *, seed: int
     """
     task = params.task
     if task == "folder":
-        raise BadInputError("latent.data.task=folder: nothing to generate; choose a synthetic task")
+        raise BadInputError("prr.data.task=folder: nothing to generate; choose a synthetic task")
 
     def write(folder: pathlib.Path) -> Counts:
         made = make_task(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.prr import LatentEvaluateParams
+from pipeline_lib.params.prr import PrrEvaluateParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
 from pipeline_lib.systems.prr.evaluation.branch_answers import (
@@ -52,7 +52,7 @@ class PredictedBatch:
 def predict_batches(
     model: PrrModel | TrmModel,
     data: PuzzleSet,
-    params: LatentEvaluateParams,
+    params: PrrEvaluateParams,
     *,
     seed: int,
     mask: AnswerMask = full_mask,
@@ -149,7 +149,7 @@ class AnswerCoverage:
 def evaluate_set(
     model: PrrModel | TrmModel,
     data: PuzzleSet,
-    params: LatentEvaluateParams,
+    params: PrrEvaluateParams,
     *,
     seed: int,
     listeners: Sequence[Callable[[PredictedBatch], None]] = (),

@@ -11,7 +11,7 @@ import torch
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.prr import LatentEvaluateParams
+from pipeline_lib.params.prr import PrrEvaluateParams
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_json, write_text
 from pipeline_lib.store.folders import replaced
@@ -44,7 +44,7 @@ class LatentEvaluation:
     data: pathlib.Path
     """Folder in TRM's format, with a test split."""
     output: pathlib.Path
-    params: LatentEvaluateParams
+    params: PrrEvaluateParams
     threads: int
     seed: int
     key: str

@@ -35,7 +35,7 @@ class TrainingBatches:
         if batch_size % world:
             raise BadInputError(
                 f"batch_size={batch_size} is not a multiple of the {world} devices; "
-                "change latent.train.batch_size"
+                "change prr.train.batch_size"
             )
         if not len(data.inputs_NL):
             raise BadInputError("the training set has no example; build it again")

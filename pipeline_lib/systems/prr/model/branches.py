@@ -6,7 +6,7 @@ Axes: B rows, K branches, S positions with the prefix, D channels.
 import torch
 from torch import Tensor, nn
 
-from pipeline_lib.params.prr import LatentModelParams
+from pipeline_lib.params.prr import PrrModelParams
 
 
 class BranchVectors(nn.Module):
@@ -44,7 +44,7 @@ def communicate(
     return (1 - alpha) * latents_BKSD + alpha * mean_B1SD
 
 
-def communication_steps(params: LatentModelParams, steps: int) -> tuple[int, ...]:
+def communication_steps(params: PrrModelParams, steps: int) -> tuple[int, ...]:
     """Indices of the steps after which the branches communicate; never the last step."""
     if params.num_branches == 1 or params.alpha == 0:
         return ()
@@ -52,7 +52,7 @@ def communication_steps(params: LatentModelParams, steps: int) -> tuple[int, ...
     return tuple(step for step in range(steps - 1) if (step + 1) % interval == 0)
 
 
-def first_grad_step(params: LatentModelParams, steps: int) -> int:
+def first_grad_step(params: PrrModelParams, steps: int) -> int:
     """Index of the first step that is part of the gradient."""
     first = steps - params.grad_steps
     communications = communication_steps(params, steps)
@@ -61,7 +61,7 @@ def first_grad_step(params: LatentModelParams, steps: int) -> int:
     return max(first, 0)
 
 
-def core_passes(params: LatentModelParams, steps: int) -> float:
+def core_passes(params: PrrModelParams, steps: int) -> float:
     """Core passes of all branches of one row, including scoring.
 
     An answer check is one layer: 1 / layers of a pass.

@@ -1,13 +1,13 @@
 """Builds a latent model from its params."""
 
-from pipeline_lib.params.prr import LatentLossParams, LatentModelParams
+from pipeline_lib.params.prr import PrrLossParams, PrrModelParams
 from pipeline_lib.systems.prr.model.protocol import Sizes
 from pipeline_lib.systems.prr.model.prr import PrrModel
 from pipeline_lib.systems.prr.model.trm import TrmModel
 
 
 def build_model(
-    params: LatentModelParams, sizes: Sizes, *, loss: LatentLossParams
+    params: PrrModelParams, sizes: Sizes, *, loss: PrrLossParams
 ) -> PrrModel | TrmModel:
     """A model with weights from torch's default generator. TRM ignores ``loss``."""
     if params.kind == "trm":

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
-from pipeline_lib.params.prr import LatentModelParams
+from pipeline_lib.params.prr import PrrModelParams
 
 _NORM_EPS = 1e-5
 _ROTARY_BASE = 10000.0
@@ -110,7 +110,7 @@ def _rotary_angles(positions: int, channels: int) -> Tensor:
 class Block(nn.Module):
     """Mix positions, then channels, each with a residual connection and post-norm."""
 
-    def __init__(self, params: LatentModelParams, *, positions: int) -> None:
+    def __init__(self, params: PrrModelParams, *, positions: int) -> None:
         super().__init__()
 
         def swiglu(width: int) -> SwiGLU:
@@ -142,7 +142,7 @@ class Block(nn.Module):
 class Blocks(nn.Module):
     """The stack of blocks shared by all recursion steps; one call is one core pass."""
 
-    def __init__(self, params: LatentModelParams, *, positions: int) -> None:
+    def __init__(self, params: PrrModelParams, *, positions: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
             Block(params, positions=positions) for _ in range(params.layers)

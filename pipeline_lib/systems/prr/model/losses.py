@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from pipeline_lib.params.prr import LatentLossParams
+from pipeline_lib.params.prr import PrrLossParams
 from pipeline_lib.systems.prr.model.protocol import IGNORED_LABEL, Batch
 
 
@@ -72,9 +72,7 @@ def exact_match(logits_BKLV: Tensor, labels_BL: Tensor) -> Tensor:
     return (right_BKL | ~asked_B1L).all(-1) & asked_B1L.any(-1)
 
 
-def annealed_temperatures(
-    params: LatentLossParams, labels_BL: Tensor, *, progress: float
-) -> Tensor:
+def annealed_temperatures(params: PrrLossParams, labels_BL: Tensor, *, progress: float) -> Tensor:
     """Temperatures [B], annealed geometrically over the first ``tau_fraction`` of training."""
     end_B = (
         1 / label_counts(labels_BL)
@@ -90,7 +88,7 @@ def responsibilities(losses_BK: Tensor, tau_B: Tensor, *, floor: float) -> Tenso
     return (1 - floor) * soft_BK + floor / losses_BK.shape[1]
 
 
-def best_of_k_loss(losses_BK: Tensor, tau_B: Tensor, params: LatentLossParams) -> Tensor:
+def best_of_k_loss(losses_BK: Tensor, tau_B: Tensor, params: PrrLossParams) -> Tensor:
     """Best-of-K loss [B]: between the minimum and the mean of the branches' losses."""
     if params.best_of == "responsibility":
         return (responsibilities(losses_BK, tau_B, floor=params.floor) * losses_BK).sum(1)
@@ -131,7 +129,7 @@ def mean_over_real(values_B: Tensor, real_B: Tensor) -> Tensor:
 
 
 def total_loss(
-    answers: LossInputs, batch: Batch, params: LatentLossParams, *, progress: float
+    answers: LossInputs, batch: Batch, params: PrrLossParams, *, progress: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The scalar training loss, and its detached parts with shares of exact answers to log."""
     losses_BK = branch_losses(answers.logits_BKLV, batch.labels_BL)
@@ -163,7 +161,7 @@ def total_loss(
 
 @torch.no_grad()
 def branch_demand(
-    answers: LossInputs, batch: Batch, params: LatentLossParams, *, progress: float
+    answers: LossInputs, batch: Batch, params: PrrLossParams, *, progress: float
 ) -> Demand:
     """Demand on each of at least two branches in ``batch``."""
     losses_BK = branch_losses(answers.logits_BKLV, batch.labels_BL)

@@ -16,7 +16,7 @@ L positions without it, D channels, V tokens of the vocabulary.
 import torch
 from torch import Tensor, nn
 
-from pipeline_lib.params.prr import LatentLossParams, LatentModelParams
+from pipeline_lib.params.prr import PrrLossParams, PrrModelParams
 from pipeline_lib.systems.prr.model import losses
 from pipeline_lib.systems.prr.model.branches import (
     BranchVectors,
@@ -36,7 +36,7 @@ from pipeline_lib.systems.prr.model.scorer import Scorer
 class PrrModel(nn.Module):
     """Parallel latent branches: a question, K answers with scores."""
 
-    def __init__(self, params: LatentModelParams, sizes: Sizes, *, loss: LatentLossParams) -> None:
+    def __init__(self, params: PrrModelParams, sizes: Sizes, *, loss: PrrLossParams) -> None:
         super().__init__()
         self.params = params
         self.loss_params = loss

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.prr import LatentLossParams, LatentModelParams
+from pipeline_lib.params.prr import PrrLossParams, PrrModelParams
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import atomic_file, read_checked, write_json, write_json_lines
 from pipeline_lib.store.folders import replaced
@@ -31,8 +31,8 @@ class SavedConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: LatentModelParams
-    loss: LatentLossParams
+    model: PrrModelParams
+    loss: PrrLossParams
     sizes: Sizes
     identifiers: str | None = None
     """Digest of the names of its puzzle vectors, as `PuzzleSet.identifiers`."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from typing_extensions import override
 
-from pipeline_lib.params.prr import LatentModelParams
+from pipeline_lib.params.prr import PrrModelParams
 from pipeline_lib.systems.prr.model.layers import Block, truncated_normal_
 from pipeline_lib.systems.prr.model.losses import max_token_logprobs
 from pipeline_lib.systems.prr.model.protocol import Sizes
@@ -23,12 +23,12 @@ _BIAS = -5.0
 
 
 class Scorer(nn.Module):
-    """The score of each branch, a logit; `LatentModelParams` selects its inputs.
+    """The score of each branch, a logit; `PrrModelParams` selects its inputs.
 
     Output layers are zero-initialised. No gradient flows to the logits through the score.
     """
 
-    def __init__(self, params: LatentModelParams, sizes: Sizes) -> None:
+    def __init__(self, params: PrrModelParams, sizes: Sizes) -> None:
         super().__init__()
         width = params.width
         self.reads = params.scorer_reads
@@ -62,7 +62,7 @@ class Scorer(nn.Module):
 class AnswerCheck(nn.Module):
     """One block over the sum of question and answer embeddings."""
 
-    def __init__(self, params: LatentModelParams, sizes: Sizes) -> None:
+    def __init__(self, params: PrrModelParams, sizes: Sizes) -> None:
         super().__init__()
         self.prefix = params.prefix_tokens
         self.scale = math.sqrt(params.width)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from pipeline_lib.params.prr import LatentModelParams
+from pipeline_lib.params.prr import PrrModelParams
 from pipeline_lib.systems.prr.model import losses
 from pipeline_lib.systems.prr.model.embeddings import InputEmbedding
 from pipeline_lib.systems.prr.model.layers import Blocks, linear, truncated_normal_
@@ -41,7 +41,7 @@ class LatentState:
 class TrmModel(nn.Module):
     """Tiny recursive model, with the methods of `PrrModel`."""
 
-    def __init__(self, params: LatentModelParams, sizes: Sizes) -> None:
+    def __init__(self, params: PrrModelParams, sizes: Sizes) -> None:
         super().__init__()
         self.params = params
         width = params.width

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BudgetReachedError, DivergedError
-from pipeline_lib.params.prr import LatentLossParams, LatentModelParams, LatentTrainParams
+from pipeline_lib.params.prr import PrrLossParams, PrrModelParams, PrrTrainParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import checkpoints, manifests
 from pipeline_lib.store.manifests import Manifest
@@ -55,9 +55,9 @@ class LatentTraining:
     data: PuzzleSet
     output: pathlib.Path
     """Folder of the trained model."""
-    model: LatentModelParams
-    loss: LatentLossParams
-    train: LatentTrainParams
+    model: PrrModelParams
+    loss: PrrLossParams
+    train: PrrTrainParams
     seed: int
     key: str
     """Stage key: checkpoints with another key are not resumed."""
@@ -216,13 +216,13 @@ class _Training:
 
 def _diverged(step: int, what: Literal["loss", "weights"]) -> DivergedError:
     return DivergedError(
-        f"step {step}: diverged, {what} no longer finite; lower latent.train.lr "
-        "or raise latent.train.warmup_steps"
+        f"step {step}: diverged, {what} no longer finite; lower prr.train.lr "
+        "or raise prr.train.warmup_steps"
     )
 
 
 def _optimizers(
-    model: PrrModel | TrmModel, params: LatentTrainParams
+    model: PrrModel | TrmModel, params: PrrTrainParams
 ) -> tuple[torch.optim.Optimizer, torch.optim.Optimizer]:
     """Optimizers of parameters and puzzle vectors; ``peak_lr`` is the rate after warm-up."""
     kinds: dict[str, Any] = {"adam-atan2": AdamATan2, "adamw": torch.optim.AdamW}

@@ -4,12 +4,12 @@ import pathlib
 
 import pytest
 
-from pipeline_lib.params.apr import AdaptiveDataParams
+from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.systems.apr.countdown.data_folder import generate_data
 from tests.unit.systems.apr.learned_model import shared_model
 
-SMALL = AdaptiveDataParams(
+SMALL = AprDataParams(
     countdown=CountdownParams(high=8, target_low=5, target_high=40),
     train_problems=40,
     valid_problems=4,

@@ -3,22 +3,22 @@
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.apr import AdaptiveParams
+from pipeline_lib.params.apr import AprParams
 from pipeline_lib.systems.apr.preflight import check_stages
 
 
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"data": {"train_problems": 9}}, "rl.prompts=16: is above adaptive.data.train_problems=9"),
-        ({"rl": {"children": 10}}, "rl.children=10: is above adaptive.data.parallel.beam_high=9"),
+        ({"data": {"train_problems": 9}}, "rl.prompts=16: is above apr.data.train_problems=9"),
+        ({"rl": {"children": 10}}, "rl.children=10: is above apr.data.parallel.beam_high=9"),
         ({"evaluate": {"children": 12}}, "evaluate.children=12: is above"),
     ],
 )
 def test_stages_that_do_not_fit(params, message):
     """Otherwise a later stage refuses them, after the trainings."""
     with pytest.raises(BadInputError, match=message):
-        check_stages(AdaptiveParams.model_validate(params))
+        check_stages(AprParams.model_validate(params))
 
 
 def test_stages_that_fit():
@@ -28,4 +28,4 @@ def test_stages_that_fit():
         {"rl": {"children": 9}},
         {"data": {"train_problems": 9}, "rl": {"steps": 0}},
     ):
-        check_stages(AdaptiveParams.model_validate(params))
+        check_stages(AprParams.model_validate(params))

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 from pipeline_lib.engines.chat_model import Decoding, Request
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError, BudgetReachedError, DivergedError
-from pipeline_lib.params.apr import AdaptiveModelParams, AdaptiveParams, AdaptiveSftParams
+from pipeline_lib.params.apr import AprModelParams, AprParams, AprSftParams
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.systems.apr.countdown.data_folder import traces_folder
@@ -23,11 +23,11 @@ from pipeline_lib.systems.apr.sft import train_on_traces
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.weights.policies import load_policy
 
-PARAMS = AdaptiveParams(
-    model=AdaptiveModelParams(
+PARAMS = AprParams(
+    model=AprModelParams(
         window=192, hidden_size=16, feed_forward_size=32, num_layers=2, num_heads=2
     ),
-    sft=AdaptiveSftParams(tokens=12_000, step_tokens=1024, pass_tokens=512, checkpoint_every=3),
+    sft=AprSftParams(tokens=12_000, step_tokens=1024, pass_tokens=512, checkpoint_every=3),
 )
 
 
@@ -59,8 +59,8 @@ def test_a_killed_training_ends_with_the_weights_of_an_unbroken_one(small_data, 
     script = (
         "import pathlib, sys\n"
         "from pipeline_lib.systems.apr.sft import train_on_traces\n"
-        "from pipeline_lib.params.apr import AdaptiveParams\n"
-        "params = AdaptiveParams.model_validate_json(sys.argv[1])\n"
+        "from pipeline_lib.params.apr import AprParams\n"
+        "params = AprParams.model_validate_json(sys.argv[1])\n"
         "data, output = map(pathlib.Path, sys.argv[2:])\n"
         "train_on_traces(data, 'parallel', output, params, seed=5)\n"
     )
@@ -180,7 +180,7 @@ def test_a_step_that_holds_no_sequence_is_refused(small_data, tmp_path):
     narrow = PARAMS.model_copy(
         update={"sft": PARAMS.sft.model_copy(update={"step_tokens": 64, "pass_tokens": 64})}
     )
-    with pytest.raises(BadInputError, match=r"adaptive\.sft\.step_tokens=64: the longest"):
+    with pytest.raises(BadInputError, match=r"apr\.sft\.step_tokens=64: the longest"):
         train(small_data, tmp_path / "model", params=narrow)
     assert not (tmp_path / "model").exists()
 

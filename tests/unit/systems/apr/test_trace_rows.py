@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.apr import AdaptiveDataParams, AdaptiveSftParams, ThreadSearchParams
+from pipeline_lib.params.apr import AprDataParams, AprSftParams, ThreadSearchParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store import shards
 from pipeline_lib.systems.apr.countdown.data_folder import generate_data, traces_folder
@@ -18,7 +18,7 @@ ALL = {"failed_children": None, "join_share": 1.0, "conditioned": 1.0}
 
 
 def encode(data, kind="parallel", *, window=2000, **settings: Any) -> EncodedTraces:
-    sft = AdaptiveSftParams(**(ALL | settings))
+    sft = AprSftParams(**(ALL | settings))
     return encode_traces(data, kind, sft, num_numbers=3, window=window, seed=7)
 
 
@@ -109,13 +109,13 @@ def test_a_share_of_the_problems_is_conditioned(small_data):
 
 def test_a_window_that_holds_no_prompt_is_refused(small_data):
     """The message names the key, the window and the length of a prompt."""
-    with pytest.raises(BadInputError, match=r"adaptive\.model\.window=10: a prompt takes 1"):
+    with pytest.raises(BadInputError, match=r"apr\.model\.window=10: a prompt takes 1"):
         encode(small_data, window=10)
 
 
 def test_a_trace_without_a_spawn_is_no_training_without_conditions(tmp_path):
     """A published search with one successor spawns nothing: its prompt has no number of children to be asked for."""
-    params = AdaptiveDataParams(
+    params = AprDataParams(
         countdown=CountdownParams(high=8, target_low=5, target_high=40),
         style="published",
         train_problems=40,
@@ -132,7 +132,7 @@ def test_a_trace_without_a_spawn_is_no_training_without_conditions(tmp_path):
 
 def test_encoded_shards_are_reused(small_data, tmp_path):
     """A later call reads them: the same rows, also where the traces are gone."""
-    sft = AdaptiveSftParams(**(ALL | {"failed_children": 2}))
+    sft = AprSftParams(**(ALL | {"failed_children": 2}))
     data = shutil.copytree(small_data, tmp_path / "data")
     options = {"num_numbers": 3, "window": 120, "seed": 7, "work": tmp_path / "work"}
     (tmp_path / "work").mkdir()

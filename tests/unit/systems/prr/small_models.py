@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from benchmarks.lib.latent_presets import LATENT_PRESETS
-from pipeline_lib.params.prr import LatentLossParams, LatentModelParams, TrmParams
+from pipeline_lib.params.prr import PrrLossParams, PrrModelParams, TrmParams
 from pipeline_lib.systems.prr.model.build import build_model
 from pipeline_lib.systems.prr.model.protocol import Batch, Sizes
 from pipeline_lib.systems.prr.model.prr import PrrModel
@@ -31,9 +31,9 @@ def small_prr(
     """A small PRR from a preset, with ``changes`` to the model and ``loss`` params."""
     chosen = LATENT_PRESETS[preset]
     model = build_model(
-        LatentModelParams(**(chosen.model.model_dump() | SMALL | changes)),
+        PrrModelParams(**(chosen.model.model_dump() | SMALL | changes)),
         SIZES,
-        loss=LatentLossParams(**(chosen.loss.model_dump() | (loss or {}))),
+        loss=PrrLossParams(**(chosen.loss.model_dump() | (loss or {}))),
     )
     assert isinstance(model, PrrModel)
     return model
@@ -41,8 +41,8 @@ def small_prr(
 
 def small_trm(*, trm: TrmParams = SMALL_TRM, **changes: Any) -> TrmModel:
     """A small TRM."""
-    params = LatentModelParams(**(SMALL | {"kind": "trm", "num_branches": 1, "trm": trm} | changes))
-    model = build_model(params, SIZES, loss=LatentLossParams())
+    params = PrrModelParams(**(SMALL | {"kind": "trm", "num_branches": 1, "trm": trm} | changes))
+    model = build_model(params, SIZES, loss=PrrLossParams())
     assert isinstance(model, TrmModel)
     return model
 

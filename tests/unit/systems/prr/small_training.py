@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from pipeline_lib.params.prr import (
-    LatentLossParams,
-    LatentModelParams,
-    LatentTrainParams,
+    PrrLossParams,
+    PrrModelParams,
+    PrrTrainParams,
     TrmParams,
 )
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
@@ -20,7 +20,7 @@ from pipeline_lib.systems.prr.training.train import LatentTraining, Progress
 STEPS = 7
 MODELS = {
     # With noise, communication and puzzle vectors: all sources of state and randomness.
-    "prr": LatentModelParams(
+    "prr": PrrModelParams(
         width=16,
         heads=2,
         hidden_multiple=8,
@@ -30,7 +30,7 @@ MODELS = {
         start_noise=0.1,
         alpha=0.1,
     ),
-    "trm": LatentModelParams(
+    "trm": PrrModelParams(
         kind="trm",
         width=16,
         heads=2,
@@ -42,7 +42,7 @@ MODELS = {
 }
 # Without noise, so that the result does not depend on the number of processes.
 PLAIN = {
-    "plain": LatentModelParams(
+    "plain": PrrModelParams(
         width=16, heads=2, hidden_multiple=8, prefix_tokens=1, num_branches=2, steps=2
     ),
     "plain-trm": MODELS["trm"].model_copy(
@@ -80,8 +80,8 @@ def small_training(
         data=small_set(),
         output=output,
         model=(MODELS | PLAIN)[kind],
-        loss=LatentLossParams(),
-        train=LatentTrainParams(**(usual | {"ema": 0.9, "lr": 1e-2} | train)),
+        loss=PrrLossParams(),
+        train=PrrTrainParams(**(usual | {"ema": 0.9, "lr": 1e-2} | train)),
         seed=seed,
         key=key,
         progress=progress,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.params.prr import LatentDataParams, LatentParams
+from pipeline_lib.params.prr import PrrDataParams, PrrParams
 from pipeline_lib.systems.prr.data.synthetic_folder import build_synthetic
 from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, train_on
 
@@ -17,9 +17,9 @@ PARAMS: dict[str, dict[str, Any]] = {
 }
 
 
-def params_with(section: str = "model", **changes: Any) -> LatentParams:
+def params_with(section: str = "model", **changes: Any) -> PrrParams:
     """Small params with ``changes`` to one section."""
-    return LatentParams.model_validate(PARAMS | {section: PARAMS.get(section, {}) | changes})
+    return PrrParams.model_validate(PARAMS | {section: PARAMS.get(section, {}) | changes})
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Place:
     folder: Any
     steps: list[int] = field(default_factory=list)
 
-    def train(self, params: LatentParams, *, seed: int = 1) -> int:
+    def train(self, params: PrrParams, *, seed: int = 1) -> int:
         """Number of steps of a call."""
         self.steps.clear()
         train_on(
@@ -38,7 +38,7 @@ class Place:
         )  # fmt: skip
         return len(self.steps)
 
-    def evaluate(self, params: LatentParams, *, seed: int = 1) -> int:
+    def evaluate(self, params: PrrParams, *, seed: int = 1) -> int:
         """Number of batches of a call."""
         self.steps.clear()
         places = EvaluationPaths(
@@ -53,7 +53,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path) -> Place:
     """Data and a trained model."""
-    build_synthetic(LatentDataParams.model_validate(DATA), tmp_path / "data", seed=1)
+    build_synthetic(PrrDataParams.model_validate(DATA), tmp_path / "data", seed=1)
     made = Place(folder=tmp_path)
     assert made.train(params_with()) == 1
     return made
@@ -78,7 +78,7 @@ def test_a_changed_seed_or_changed_data_train_again(place):
     """The key covers the data's digest and the seed, and no evaluation params."""
     assert place.train(params_with("evaluate", rollouts=2, noise=0.1)) == 0
     assert place.train(params_with(), seed=2) == 1
-    other = LatentDataParams.model_validate(DATA | {"train_puzzles": 12})
+    other = PrrDataParams.model_validate(DATA | {"train_puzzles": 12})
     build_synthetic(other, place.folder / "data", seed=1)
     assert place.train(params_with(), seed=2) == 1
 

@@ -9,11 +9,11 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.prr import (
-    LatentDataParams,
-    LatentEvaluateParams,
-    LatentModelParams,
-    LatentParams,
-    LatentTrainParams,
+    PrrDataParams,
+    PrrEvaluateParams,
+    PrrModelParams,
+    PrrParams,
+    PrrTrainParams,
 )
 from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, read_set
@@ -27,11 +27,11 @@ from pipeline_lib.systems.prr.runs import (
     train_on,
 )
 
-PARAMS = LatentParams(
-    data=LatentDataParams(task="sudoku4-two", train_puzzles=4, versions=2, test_examples=10),
-    model=LatentModelParams(width=16, heads=2, hidden_multiple=8, num_branches=2, steps=2),
-    train=LatentTrainParams(steps=2, batch_size=4),
-    evaluate=LatentEvaluateParams(batch_size=4),
+PARAMS = PrrParams(
+    data=PrrDataParams(task="sudoku4-two", train_puzzles=4, versions=2, test_examples=10),
+    model=PrrModelParams(width=16, heads=2, hidden_multiple=8, num_branches=2, steps=2),
+    train=PrrTrainParams(steps=2, batch_size=4),
+    evaluate=PrrEvaluateParams(batch_size=4),
 )
 
 
@@ -103,7 +103,7 @@ def pictures(folder: pathlib.Path) -> dict[str, bytes]:
 
 def test_show_draws_the_pictures_of_the_evaluation(made, tmp_path):
     """Six of ten examples in batches of four, with noise: both draw identical pictures."""
-    noisy = LatentEvaluateParams(batch_size=4, pictures=6, rollouts=2, noise=0.5)
+    noisy = PrrEvaluateParams(batch_size=4, pictures=6, rollouts=2, noise=0.5)
     params = PARAMS.model_copy(update={"evaluate": noisy})
     data, model = made / "data", made / "model"
     places = EvaluationPaths(data=data, models=[model], output=tmp_path / "found")

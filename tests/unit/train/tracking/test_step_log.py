@@ -44,7 +44,7 @@ def test_dvclive_has_every_step_and_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     alone = train_latent(small_training(tmp_path / "alone", "prr"))
     assert tracked_training(tmp_path).digest == alone.digest
-    folder = tmp_path / "tracked" / "dvclive" / "latent"
+    folder = tmp_path / "tracked" / "dvclive" / "prr"
     log = list(read_json_lines(tmp_path / "model" / LOG_NAME))
     for name in ("loss", "oracle_exact"):
         assert rows(folder, name) == [(entry["step"], pytest.approx(entry[name])) for entry in log]
@@ -59,7 +59,7 @@ def test_metrics_are_there_while_the_training_runs(tmp_path):
 
         def progress(step, total, metrics):
             if step == 3:
-                seen.extend(rows(tmp_path / "tracked" / "dvclive" / "latent", "loss"))
+                seen.extend(rows(tmp_path / "tracked" / "dvclive" / "prr", "loss"))
             log_step(step, total, metrics)
 
         train_latent(small_training(tmp_path / "model", "prr", progress=progress))
@@ -72,14 +72,14 @@ def test_time_slices_log_consecutive_steps(tmp_path):
         with pytest.raises(BudgetReachedError):
             tracked_training(tmp_path, max_seconds=0)
     tracked_training(tmp_path, max_seconds=0)
-    folder = tmp_path / "tracked" / "dvclive" / "latent"
+    folder = tmp_path / "tracked" / "dvclive" / "prr"
     assert [step for step, _ in rows(folder, "loss")] == [1, 2, 3, 4, 5, 6, 7]
     assert read_json(folder / "metrics.json")["step"] == STEPS
 
 
 def test_repeated_steps_are_logged_once(tmp_path):
     """Broken at 5, resumed from 4; then repeated with another key."""
-    folder = tmp_path / "tracked" / "dvclive" / "latent"
+    folder = tmp_path / "tracked" / "dvclive" / "prr"
     with pytest.raises(InterruptedError):
         tracked_training(tmp_path, broken_at=5)
     with (folder / "plots" / "metrics" / "loss.tsv").open("a", encoding="utf-8") as stream:

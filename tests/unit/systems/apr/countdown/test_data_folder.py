@@ -12,7 +12,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.params.apr import AdaptiveDataParams, ThreadSearchParams
+from pipeline_lib.params.apr import AprDataParams, ThreadSearchParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store import shards
 from pipeline_lib.systems.apr.countdown.data_folder import (
@@ -26,7 +26,7 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
 from pipeline_lib.systems.apr.countdown.tokens import count_tokens
 from pipeline_lib.systems.apr.countdown.traces import trace_rows
 
-SMALL = AdaptiveDataParams(
+SMALL = AprDataParams(
     countdown=CountdownParams(high=8, target_low=5, target_high=40),
     train_problems=24,
     valid_problems=6,
@@ -111,7 +111,7 @@ def test_the_condition_is_the_actual_number_of_children(data):
 
 def test_a_trace_without_a_spawn_has_no_condition():
     """With a beam of 1 a published search spawns nothing; 0 is not a number of children to ask for."""
-    params = AdaptiveDataParams(
+    params = AprDataParams(
         style="published",
         parallel=ThreadSearchParams(beam_low=1, beam_high=1, sub_beam=1, branch=1.0),
     )

@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params.apr import AdaptiveRlParams
+from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.systems.apr.countdown import lines
 from pipeline_lib.systems.apr.rl.draws import InProcessRollouts
 from pipeline_lib.systems.apr.rl.rewards import RolloutCounts
@@ -33,7 +33,7 @@ def tokenizer(thread_model):
 
 
 def draw(policy, rollouts_of, prompts, step=0):
-    source = ThreadRollouts(rollouts_of=rollouts_of, rl=AdaptiveRlParams(), window=WINDOW, seed=3)
+    source = ThreadRollouts(rollouts_of=rollouts_of, rl=AprRlParams(), window=WINDOW, seed=3)
     return source.draw(prompts, model=policy.model, tokenizer=policy.tokenizer, step=step)
 
 

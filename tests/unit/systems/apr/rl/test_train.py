@@ -10,7 +10,7 @@ import time
 import pytest
 
 from pipeline_lib.errors import BadInputError, BudgetReachedError
-from pipeline_lib.params.apr import AdaptiveRlParams
+from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json_lines
@@ -25,9 +25,7 @@ from pipeline_lib.systems.apr.rl.train import train_by_rl
 from tests.unit.systems.apr.conftest import SMALL
 from tests.unit.systems.apr.learned_model import outputs_of, save_model, save_record, trace
 
-PARAMS = AdaptiveRlParams(
-    steps=4, prompts=2, group_size=3, lr=1e-3, pass_tokens=512, checkpoint_every=1
-)
+PARAMS = AprRlParams(steps=4, prompts=2, group_size=3, lr=1e-3, pass_tokens=512, checkpoint_every=1)
 
 
 def train(model, data, output, *, rl=PARAMS, **options):
@@ -115,8 +113,8 @@ def test_a_killed_training_ends_as_an_unbroken_one(trained, model, data, tmp_pat
     script = (
         "import pathlib, sys\n"
         "from pipeline_lib.systems.apr.rl.train import train_by_rl\n"
-        "from pipeline_lib.params.apr import AdaptiveRlParams\n"
-        "rl = AdaptiveRlParams.model_validate_json(sys.argv[1])\n"
+        "from pipeline_lib.params.apr import AprRlParams\n"
+        "rl = AprRlParams.model_validate_json(sys.argv[1])\n"
         "train_by_rl(*map(pathlib.Path, sys.argv[2:]), rl, seed=5)\n"
     )
     folders = [str(one) for one in (model, data, output)]

@@ -8,10 +8,10 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.prr import (
-    LatentEvaluateParams,
-    LatentModelParams,
-    LatentParams,
-    LatentTrainParams,
+    PrrEvaluateParams,
+    PrrModelParams,
+    PrrParams,
+    PrrTrainParams,
 )
 from pipeline_lib.systems.prr.data.arc_builder import ArcOptions, build_arc
 from pipeline_lib.systems.prr.data.dataset_files import (
@@ -29,8 +29,8 @@ from pipeline_lib.systems.prr.model.compatibility import check_compatible
 from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, show_on, train_on
 from tests.unit.systems.prr.sample_puzzles import small_subsets, write_combined, write_repository
 
-PARAMS = LatentParams(
-    model=LatentModelParams(
+PARAMS = PrrParams(
+    model=PrrModelParams(
         width=32,
         heads=2,
         hidden_multiple=8,
@@ -40,8 +40,8 @@ PARAMS = LatentParams(
         steps=4,
         grad_steps=4,
     ),
-    train=LatentTrainParams(steps=40, batch_size=12, lr=1e-2, checkpoint_every=40),
-    evaluate=LatentEvaluateParams(batch_size=5, pictures=1),
+    train=PrrTrainParams(steps=40, batch_size=12, lr=1e-2, checkpoint_every=40),
+    evaluate=PrrEvaluateParams(batch_size=5, pictures=1),
 )
 
 OPTIONS = ArcOptions(test_set="evaluation", num_aug=5, seed=7, max_side=5)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.prr import LatentEvaluateParams, LatentLossParams
+from pipeline_lib.params.prr import PrrEvaluateParams, PrrLossParams
 from pipeline_lib.systems.prr.data.vocabulary import VOCAB_SIZE
 from pipeline_lib.systems.prr.evaluation.branch_answers import (
     BranchAnswers,
@@ -35,9 +35,9 @@ from tests.unit.systems.prr.small_training import MODELS, small_set
 def test_padding_never_counts(kind):
     """Twelve examples in batches of 12, 5 (three padding rows) and 64 (52): equal metrics."""
     data = small_set()
-    model = build_model(MODELS[kind], model_sizes(data), loss=LatentLossParams())
+    model = build_model(MODELS[kind], model_sizes(data), loss=PrrLossParams())
     figures = [
-        evaluate_set(model, data, LatentEvaluateParams(batch_size=size), seed=1)
+        evaluate_set(model, data, PrrEvaluateParams(batch_size=size), seed=1)
         for size in (12, 5, 64)
     ]
     whole, *padded = [{k: v for k, v in one.items() if v is not None} for one in figures]
@@ -49,7 +49,7 @@ def test_padding_never_counts(kind):
 def test_padding_that_would_be_right_does_not_count():
     """A right answer counts once, not also in its two padding copies."""
     data = small_set()
-    model = build_model(MODELS["prr"], model_sizes(data), loss=LatentLossParams())
+    model = build_model(MODELS["prr"], model_sizes(data), loss=PrrLossParams())
     part = list(evaluation_batches(data, batch_size=11))[-1]
     output = model.predict(part.batch)
     right = torch.nn.functional.one_hot(part.batch.labels_BL, 6).float()[:, None]
@@ -61,8 +61,8 @@ def test_padding_that_would_be_right_does_not_count():
 def test_an_evaluation_with_noise_is_reproducible():
     """Equal seeds give equal answers, independent of the RNG state; other seeds differ."""
     data = small_set()
-    model = build_model(MODELS["prr"], model_sizes(data), loss=LatentLossParams())
-    params = LatentEvaluateParams(batch_size=12, rollouts=2, noise=0.5)
+    model = build_model(MODELS["prr"], model_sizes(data), loss=PrrLossParams())
+    params = PrrEvaluateParams(batch_size=12, rollouts=2, noise=0.5)
 
     def confidences(seed: int) -> np.ndarray:
         return next(predict_batches(model, data, params, seed=seed)).answers.confidences_BK
@@ -77,10 +77,10 @@ def test_an_evaluation_with_noise_is_reproducible():
 def test_noise_depends_only_on_the_example(kind):
     """Noise is independent of the batch size, and of the number of rollouts."""
     data = small_set()
-    model = build_model(MODELS[kind], model_sizes(data), loss=LatentLossParams())
+    model = build_model(MODELS[kind], model_sizes(data), loss=PrrLossParams())
 
     def confidences(size: int, rollouts: int) -> np.ndarray:
-        params = LatentEvaluateParams(batch_size=size, rollouts=rollouts, noise=0.5)
+        params = PrrEvaluateParams(batch_size=size, rollouts=rollouts, noise=0.5)
         parts = predict_batches(model, data, params, seed=1)
         return np.concatenate([part.answers.confidences_BK for part in parts])
 
@@ -186,7 +186,7 @@ def test_tokens_outside_of_the_grid_are_ignored():
 def test_an_empty_set_is_refused():
     """No example is a one-line error."""
     data = small_set()
-    model = build_model(MODELS["prr"], model_sizes(data), loss=LatentLossParams())
+    model = build_model(MODELS["prr"], model_sizes(data), loss=PrrLossParams())
     empty = type(data).of(
         inputs_NL=data.inputs_NL[:0],
         labels_NL=data.labels_NL[:0],
@@ -196,7 +196,7 @@ def test_an_empty_set_is_refused():
         vocab_size=6,
     )
     with pytest.raises(BadInputError, match="no example"):
-        evaluate_set(model, empty, LatentEvaluateParams(), seed=1)
+        evaluate_set(model, empty, PrrEvaluateParams(), seed=1)
 
 
 def test_a_picture_frames_correct_outputs():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.lib.latent_presets import LATENT_PRESETS
-from pipeline_lib.params.prr import LatentModelParams
+from pipeline_lib.params.prr import PrrModelParams
 from pipeline_lib.systems.prr.model.branches import (
     communicate,
     communication_steps,
@@ -98,4 +98,4 @@ def test_first_gradient_step(change, first):
 def test_a_gradient_longer_than_the_recursion_is_refused():
     """More gradient steps than steps is an error."""
     with pytest.raises(ValueError, match="grad_steps=3 is above steps=2"):
-        LatentModelParams(steps=2, grad_steps=3)
+        PrrModelParams(steps=2, grad_steps=3)

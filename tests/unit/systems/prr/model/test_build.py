@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.lib.latent_presets import LATENT_PRESETS
-from pipeline_lib.params.prr import LatentModelParams
+from pipeline_lib.params.prr import PrrModelParams
 from pipeline_lib.systems.prr.model.build import build_model
 from pipeline_lib.systems.prr.model.protocol import Sizes
 
@@ -37,7 +37,7 @@ def test_ours_adds_only_branch_vectors_and_certainty_weights():
 
 def test_a_check_of_the_answer_adds_one_layer():
     """Its attention and SwiGLU at width 256, tokens of answers, and two vectors."""
-    params = LatentModelParams(scorer_checks=True)
+    params = PrrModelParams(scorer_checks=True)
     model = build_model(params, ARC, loss=LATENT_PRESETS["ours"].loss)
     added = sum(weight.numel() for weight in model.scorer.check.parameters())
     assert added == 4 * 256**2 + 3 * 256 * 768 + 12 * 256 + 2 * 256
@@ -45,9 +45,9 @@ def test_a_check_of_the_answer_adds_one_layer():
 
 def test_prr_and_trm_share_their_core():
     """At equal width and depth the stack of blocks is the same, so passes can be compared."""
-    trm = LatentModelParams(kind="trm", num_branches=1)
+    trm = PrrModelParams(kind="trm", num_branches=1)
     loss = LATENT_PRESETS["ours"].loss
-    one, other = (build_model(params, ARC, loss=loss) for params in (LatentModelParams(), trm))
+    one, other = (build_model(params, ARC, loss=loss) for params in (PrrModelParams(), trm))
     assert [p.shape for p in one.core.parameters()] == [p.shape for p in other.core.parameters()]
 
 
@@ -61,4 +61,4 @@ def test_prr_and_trm_share_their_core():
 def test_invalid_models_are_refused(changes, message):
     """Params are validated before weights are allocated; the error names the value."""
     with pytest.raises(ValueError, match=message):
-        LatentModelParams(**changes)
+        PrrModelParams(**changes)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pipeline_lib.params.prr import LatentModelParams
+from pipeline_lib.params.prr import PrrModelParams
 from pipeline_lib.systems.prr.model.layers import (
     Attention,
     Block,
@@ -14,7 +14,7 @@ from pipeline_lib.systems.prr.model.layers import (
     truncated_normal_,
 )
 
-SMALL = LatentModelParams(width=16, heads=2, hidden_multiple=8)
+SMALL = PrrModelParams(width=16, heads=2, hidden_multiple=8)
 
 
 def test_rms_norm_by_hand():

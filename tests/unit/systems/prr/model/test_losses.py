@@ -7,12 +7,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.params.prr import LatentLossParams
+from pipeline_lib.params.prr import PrrLossParams
 from pipeline_lib.systems.prr.model import losses
 from tests.unit.systems.prr.small_models import random_batch
 
-OURS = LatentLossParams()
-SOFT_MIN = LatentLossParams(best_of="soft_min", floor=0)
+OURS = PrrLossParams()
+SOFT_MIN = PrrLossParams(best_of="soft_min", floor=0)
 LN2, LN3 = math.log(2), math.log(3)
 
 branch_loss_rows = st.lists(st.floats(0, 20), min_size=1, max_size=8)
@@ -68,7 +68,7 @@ def test_responsibilities_of_two():
     """Losses 0 and ln 3 at tau 1 weigh 3/4 and 1/4; a floor of 0.2 makes it 0.7 and 0.3."""
     weights_BK = losses.responsibilities(as_row([0.0, LN3]), torch.ones(1), floor=0.2)
     assert weights_BK.tolist() == [pytest.approx([0.7, 0.3])]
-    params = LatentLossParams(floor=0.2)
+    params = PrrLossParams(floor=0.2)
     loss_B = losses.best_of_k_loss(as_row([0.0, LN3]), torch.ones(1), params)
     assert loss_B.item() == pytest.approx(0.3 * LN3)
 
@@ -112,7 +112,7 @@ def test_temperature_falls_as_a_power_to_one_over_the_labels():
 
 def test_a_constant_temperature_stays():
     """Equal start and end give 0.1 at every progress."""
-    params = LatentLossParams(tau_start=0.1, tau_end=0.1)
+    params = PrrLossParams(tau_start=0.1, tau_end=0.1)
     labels_BL = torch.ones(2, 3, dtype=torch.long)
     for progress in (0.0, 0.5, 1.0):
         taus_B = losses.annealed_temperatures(params, labels_BL, progress=progress)
@@ -173,7 +173,7 @@ def make_answers(num_branches: int) -> losses.LossInputs:
 
 def test_the_loss_is_the_sum_of_its_weighted_parts():
     """best_of + s (correctness + r ranking) + d diversity, with weights that are all different."""
-    params = LatentLossParams(scorer=0.7, ranking=0.3, diversity=0.2, diversity_margin=-1)
+    params = PrrLossParams(scorer=0.7, ranking=0.3, diversity=0.2, diversity_margin=-1)
     loss, parts = losses.total_loss(make_answers(3), random_batch(5), params, progress=0.5)
     scored = parts["correctness"] + 0.3 * parts["ranking"]
     expected = parts["best_of"] + 0.7 * scored + 0.2 * parts["diversity"]
@@ -188,7 +188,7 @@ def test_ranking_is_no_sharper_than_its_least_temperature(tau, used):
     weighted by the temperature itself.
     """
     answers, batch = make_answers(3), random_batch(5)
-    params = LatentLossParams(tau_start=tau, tau_end=tau, ranking_min_tau=0.5)
+    params = PrrLossParams(tau_start=tau, tau_end=tau, ranking_min_tau=0.5)
     _, parts = losses.total_loss(answers, batch, params, progress=0.5)
     losses_BK = losses.branch_losses(answers.logits_BKLV, batch.labels_BL)
     ranked_B = losses.ranking_loss(answers.scores_BK, losses_BK, torch.full((5,), used))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pipeline_lib.params.prr import LatentLossParams
+from pipeline_lib.params.prr import PrrLossParams
 from pipeline_lib.systems.prr.model import losses
 from pipeline_lib.systems.prr.model.branches import BranchVectors
 from pipeline_lib.systems.prr.model.protocol import Carry
@@ -55,7 +55,7 @@ def test_branch_demand_agrees_with_loops(tied):
 
     Rows that are not real need nothing.
     """
-    params = LatentLossParams(floor=0.3)
+    params = PrrLossParams(floor=0.3)
     batch = random_batch(4, padded=2)
     logits_BKLV = torch.randn(6, 3, 7, 6, generator=torch.Generator().manual_seed(3))
     if tied:

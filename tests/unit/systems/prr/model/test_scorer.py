@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from pipeline_lib.params.prr import LatentModelParams
+from pipeline_lib.params.prr import PrrModelParams
 from pipeline_lib.systems.prr.model.scorer import Scorer
 from tests.unit.systems.prr.small_models import SIZES
 
@@ -17,7 +17,7 @@ POSITIONS = 2 + SIZES.seq_len
 def make_scorer(**changes: Any) -> Scorer:
     """A scorer for three branches of width 8, two prefix and seven sequence positions."""
     small = {"width": WIDTH, "heads": 2, "hidden_multiple": 4, "prefix_tokens": 2}
-    return Scorer(LatentModelParams(**(small | changes)), SIZES)
+    return Scorer(PrrModelParams(**(small | changes)), SIZES)
 
 
 def drawn(*shape: int, seed: int = 1) -> torch.Tensor:

@@ -25,7 +25,7 @@ def test_a_diverged_training_is_refused(train, said, tmp_path):
     """A one-line error names step and remedy; neither model nor checkpoint is written."""
     with pytest.raises(DivergedError, match=said) as refusal:
         train_latent(small_training(tmp_path / "model", "prr", **(BLOWN_UP | train)))
-    assert "lower latent.train.lr" in str(refusal.value)
+    assert "lower prr.train.lr" in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
