@@ -59,8 +59,8 @@ def bare(root: pathlib.Path, params: Params) -> Seconds:
 
 def orchestrated(root: pathlib.Path, params: Params) -> Seconds:
     """Run the same stages as Prefect flows on Ray."""
-    from flows.post_training import one_stage  # noqa: PLC0415 - after the server's address is set
     from flows.ray.runners import cluster  # noqa: PLC0415 - after the server's address is set
+    from flows.system import one_stage  # noqa: PLC0415 - after the server's address is set
 
     run = Run(root=root, params=params)
     seconds: Seconds = {}

@@ -8,6 +8,7 @@ from flows.ray.runners import asking_for, cluster, shards_in_flight, task_runner
 from flows.run.guard import run_guard
 from pipeline_lib.params.evaluate import RESCORING, Strategy
 from pipeline_lib.store.workspace import RoundFolders
+from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart, ComputeShard
 from pipeline_lib.systems.loop.test_time.preflight import PolicyName
 from pipeline_lib.systems.loop.verify import VerifyPlan
@@ -43,7 +44,7 @@ def run_compute_curves(run: Run, policies: tuple[PolicyName, ...]) -> None:
 @flow(name="compute-curves", flow_run_name="compute-curves-{policy}")
 def compute_curves(run: Run, policy: PolicyName) -> None:
     """Draw, search, judge and measure for one policy."""
-    with run_guard(run):
+    with run_guard(LOOP, run):
         drawn = _part(run, policy, _DRAWN)
         sample_and_verify(run, _draw(run, drawn))
         _measure(run, plan_part(drawn))

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from prefect import flow
 
 from flows.parallel.draws import Draw, sample_and_verify
-from flows.run.guard import run_guard
 from pipeline_lib.systems.loop.evaluate import PolicyDraw
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
@@ -16,7 +15,7 @@ from tasks.serving import draws_in_workers
 @flow(name="evaluate", flow_run_name="evaluate-policies")
 def evaluate(run: Run) -> None:
     """Draw and judge for each policy, then compare them problem by problem."""
-    with run_guard(run), timed_stage(run.root, "evaluate"):
+    with timed_stage(run.root, "evaluate"):
         _draw_all(run, policy_draws(run))
         compare_policies(run)
 

@@ -1,4 +1,4 @@
-"""The frame of a command that runs a flow: admission, Prefect server, watchdogs, progress."""
+"""The frame of a command that runs a flow: checks, Prefect server, watchdogs, progress."""
 
 import pathlib
 from collections.abc import Iterator
@@ -6,27 +6,23 @@ from contextlib import contextmanager
 
 from flows.cli.progress import shown_progress
 from flows.cli.serving import exit_on_sigterm
-from flows.run.admission import admitted
+from flows.run.admission import check_run
 from flows.run.terminal import console, say
 from flows.run.watch import SERVER_POLL_S, server_problem, watched
 from flows.server import server
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.stage import Run
+from pipeline_lib.systems.stage import Run, System
 
 
 @contextmanager
 def orchestrated(
-    root: pathlib.Path,
-    params: Params,
-    *,
-    uses_engine: bool = True,
-    draws: bool = True,
+    system: System, root: pathlib.Path, params: Params, *, draws: bool = True
 ) -> Iterator[Run]:
-    """Yield the run, admitted to its workspace, under a Prefect server and with progress bars.
+    """Yield the run, which was checked, under a Prefect server and with progress bars.
 
-    Prefect reads the server's address when it is imported, so flows are imported inside the block. ``uses_engine``
-    and ``draws`` as of `admitted`.
+    Prefect reads the server's address when it is imported, so flows are imported inside the block. ``draws`` as
+    of `check_run`.
 
     Raises:
         BadInputError: the params name something that cannot be used.
@@ -34,13 +30,23 @@ def orchestrated(
     """
     exit_on_sigterm()
     run = Run(root=root, params=params)
-    with admitted(run, uses_engine=uses_engine, draws=draws), served():
+    check_run(system, run, draws=draws)
+    with served():
         from prefect import tags  # noqa: PLC0415 - see above
 
         from flows.run.guard import RUN_TAG  # noqa: PLC0415 - as above
 
         with tags(RUN_TAG), shown_progress(root, console):
             yield run
+
+
+def run_whole(system: System, root: pathlib.Path, params: Params) -> Run:
+    """Run all stages of a system in the workspace ``root``; as `orchestrated`."""
+    with orchestrated(system, root, params) as run:
+        from flows.system import run_system  # noqa: PLC0415 - see `orchestrated`
+
+        run_system(system, run)
+    return run
 
 
 @contextmanager

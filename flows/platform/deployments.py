@@ -1,6 +1,6 @@
 """Entry points of the deployments in prefect.yaml.
 
-Each resolves its parameters, enters the run guard, and calls the flow that the command calls. So a
+Each resolves its parameters, checks them, enters the run guard, and calls the flow that the command calls. So a
 worker's run has its own Ray, the task runner of its params, and the refusals of the command.
 """
 
@@ -11,10 +11,13 @@ from contextlib import contextmanager
 from prefect import flow
 from prefect.artifacts import create_link_artifact, create_markdown_artifact
 
-from flows.post_training import run_post_training, run_stage
+from flows.post_training import run_post_training
+from flows.run.admission import check_run
 from flows.run.guard import run_guard
 from flows.run.request import Override, RunRequest, described
 from flows.server import server
+from flows.system import run_stage
+from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.stage import Run
 
 
@@ -67,6 +70,7 @@ def evaluate(
 @contextmanager
 def _entered(request: RunRequest) -> Iterator[Run]:
     run = request.resolved()
-    with run_guard(run):
+    check_run(LOOP, run)
+    with run_guard(LOOP, run):
         create_markdown_artifact(described(run), key="params", description="params of this run")
         yield run

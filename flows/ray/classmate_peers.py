@@ -1,4 +1,4 @@
-"""The peers of a run, each in a process of its own: Ray actors, or processes of this machine."""
+"""The stages that ask peers, each of which has a process of its own: a Ray actor, or one of this machine."""
 
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,16 @@ from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.systems.classmate.body import check_peer, is_exact
 from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event
+from tasks.classmate import (
+    evaluate_with,
+    evaluated_peers,
+    is_evaluated,
+    is_trained,
+    train_with,
+    trained_peers,
+)
 
 
 @contextmanager
@@ -71,6 +80,26 @@ def check_resources(peers: Sequence[PeerParams], execution: ExecutionParams) -> 
     from flows.ray import peers as ray_peers  # noqa: PLC0415 - as above
 
     ray_peers.check_resources(peers, execution)
+
+
+def train(run: Run) -> None:
+    """Train with peers, which are opened only if there is work left; in the flow's process, which has them."""
+    if not is_trained(run):
+        with opened_peers(trained_peers(run), run.params.execution, root=run.root) as opened:
+            train_with(opened)(run)
+
+
+def evaluate(run: Run) -> None:
+    """Compare the policies, with all peers opened if there is work left."""
+    if not is_evaluated(run):
+        with opened_peers(evaluated_peers(run), run.params.execution, root=run.root) as opened:
+            evaluate_with(opened)(run)
+
+
+def check_peers(run: Run) -> None:
+    """Check that all peers of ``run`` can be placed; as `check_resources`."""
+    for peers in (trained_peers(run), evaluated_peers(run)):
+        check_resources(peers, run.params.execution)
 
 
 def inexact_note(peers: Sequence[PeerParams]) -> str | None:

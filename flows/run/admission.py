@@ -1,7 +1,6 @@
-"""Admission of a run to its workspace: preflight, then the lease. Needs no Prefect.
+"""Admission of a run to its workspace: its checks, then the lease. Needs no Prefect.
 
-The command enters it before a server is started, and every flow of a run enters it by `run_guard`, so
-that a run that a worker or a notebook starts is refused for the same reasons with the same line.
+Whatever starts a run checks it, before a server is started; the outermost flow takes the workspace.
 """
 
 import pathlib
@@ -9,84 +8,98 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 
 from flows.run.failures import RUN_AGAIN
 from flows.run.ray_address import check_ray_address, ray_address
 from flows.run.watch import WORKSPACE_POLL_S, watched
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.store.leftovers import remove_leftovers
 from pipeline_lib.store.workspace import Lease, Workspace
-from pipeline_lib.systems.loop.preflight import (
-    check_params,
-    check_space,
-    check_trackers,
-    check_writable,
-)
-from pipeline_lib.systems.stage import Run
+from pipeline_lib.systems.stage import Run, System
 from pipeline_lib.systems.table import STAGES
 
 _RAY_MIB = 64
-# Contexts are copied into the threads of subflows, and never into another run's process.
-_held: ContextVar[frozenset[pathlib.Path]] = ContextVar("held", default=frozenset())
-
 _OUTPUTS = [
     "data/compute",
     *(path for s in STAGES.values() for path in (*s.outputs, *s.metrics)),
 ]
 
 
-@contextmanager
-def admitted(run: Run, *, uses_engine: bool = True, draws: bool = True) -> Iterator[None]:
-    """Hold the workspace of ``run`` for the block, if everything that it needs is there.
-
-    Nested uses for a workspace that is held already do nothing.
+def check_run(system: System, run: Run, *, draws: bool = True) -> None:
+    """Check everything that ``run`` needs, before it starts.
 
     Args:
+        system: whose stages are run.
         run: what is run.
-        uses_engine: it draws from policies by the engine of the params, as the loop does; otherwise data set, model,
-            engine and space of the loop are not checked.
         draws: the engine may be started, so that it must be installed here.
 
     Raises:
         BadInputError: the params name something that cannot be used.
-        ReasonloopError: another process holds the workspace, its Ray does not answer, a disk has no
-            room, or the workspace vanishes during the block.
+        ReasonloopError: another process holds the workspace, its Ray does not answer, a disk has no room.
     """
-    root = run.root.resolve()
-    if root in _held.get():
-        yield
-        return
-    check_trackers(run.params)
-    if uses_engine:
-        check_params(run.params, draws=draws)
+    check_trackers(run.params.execution)
+    system.check(run, draws=draws)
     if run.params.execution.runner == "ray":
         check_ray_address(run.params.execution)
         _check_ray_room(run.params.execution)
-    with held(root):
-        remove_leftovers(root / output for output in _OUTPUTS)
-        if uses_engine:
-            check_space(root, run.params)
+    check_writable(run.root)
+    with Workspace(run.root).lease():
+        pass
+
+
+def check_trackers(execution: ExecutionParams) -> None:
+    """Check the experiment trackers of the params.
+
+    Raises:
+        BadInputError: one is unknown or not installed.
+    """
+    if execution.report_to:
+        from pipeline_lib.train.tracking.trackers import Trackers  # noqa: PLC0415 - transformers
+
+        Trackers(names=execution.report_to, folder=pathlib.Path()).check()
+
+
+def check_writable(root: pathlib.Path) -> None:
+    """Check that files can be written to the workspace.
+
+    Raises:
+        ReasonloopError: they cannot.
+    """
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root) as probe:
+            probe.write(b"0")
+    except OSError as error:
+        raise ReasonloopError(
+            f"{root}: cannot be written ({reason_of(error)}); pass another --workspace"
+        ) from error
+
+
+@contextmanager
+def taken(system: System, run: Run) -> Iterator[None]:
+    """Hold the workspace of ``run`` for the block; what killed processes have left is removed.
+
+    Raises:
+        ReasonloopError: another process holds it, its disk has no room, or it vanishes during the block.
+    """
+    with held(run.root):
+        remove_leftovers(run.root.resolve() / output for output in _OUTPUTS)
+        system.check_room(run)
         yield
 
 
 @contextmanager
 def held(root: pathlib.Path) -> Iterator[None]:
-    """Hold the workspace in ``root``, an absolute path, for the block.
+    """Hold the workspace in ``root`` for the block.
 
     Raises:
         ReasonloopError: another process holds it, or it cannot be written.
     """
     check_writable(root)
-    with Workspace(root).lease() as lease:
-        token = _held.set(_held.get() | {root})
-        try:
-            with _present(root, lease):
-                yield
-        finally:
-            _held.reset(token)
+    with Workspace(root).lease() as lease, _present(root, lease):
+        yield
 
 
 def is_held(root: pathlib.Path) -> bool:

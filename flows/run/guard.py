@@ -1,11 +1,10 @@
 """The guard of a run: what each flow enters first, whoever started it.
 
-Besides admission (preflight and lease) it does what needs the Prefect run: it tags the run with its
+Besides taking the workspace it does what needs the Prefect run: it tags the run with its
 workspace, ends earlier runs of that workspace whose process has died, and copies the work of tasks
 and Ray workers into the run's log and progress artifacts.
 """
 
-import contextvars
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,12 +25,12 @@ from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 from prefect.states import Crashed
 
-from flows.run.admission import admitted, held
+from flows.run.admission import held, taken
 from flows.run.failures import failure_line
 from flows.server.polling import polled
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.systems.stage import Run
+from pipeline_lib.systems.stage import Run, System
 from pipeline_lib.telemetry import WorkFollower, work_label
 
 RUN_TAG = "reasonloop"
@@ -39,35 +38,25 @@ RUN_TAG = "reasonloop"
 REFRESH_S = 1.0
 """Shortest time between two updates of an artifact."""
 _LIVE = [StateType.RUNNING, StateType.CANCELLING]
-_guarded: contextvars.ContextVar[bool] = contextvars.ContextVar("guarded", default=False)
 
 
 @contextmanager
-def run_guard(run: Run, *, uses_engine: bool = True) -> Iterator[None]:
-    """Admit ``run`` and show its work in Prefect for the block.
-
-    Outside a flow run it only admits; nested uses do nothing. ``uses_engine`` as of `admitted`.
+def run_guard(system: System, run: Run) -> Iterator[None]:
+    """Hold the workspace of ``run`` and show its work in Prefect for the block; nothing in a subflow.
 
     Raises:
-        BadInputError: the params name something that cannot be used.
         ReasonloopError: the workspace is in use, or a service does not answer.
     """
-    context = FlowRunContext.get()
-    if _guarded.get() or context is None or context.flow_run is None:
-        with admitted(run, uses_engine=uses_engine):
-            yield
+    own = _flow_run()
+    if own.parent_task_run_id is not None:
+        yield
         return
-    own = context.flow_run
-    with _explained(run.root), admitted(run, uses_engine=uses_engine):
-        tag = workspace_tag(run.workspace)
-        _claim(own, tag, [RUN_TAG, *described(run)])
-        token = _guarded.set(True)
-        try:
-            progress = _PrefectProgress(run)
-            with tags(RUN_TAG, tag, *described(run)), polled(progress.refresh, poll_s=REFRESH_S):
-                yield
-        finally:
-            _guarded.reset(token)
+    with _explained(run.root), taken(system, run):
+        tag, labels = workspace_tag(run.workspace), [RUN_TAG, *described(system, run)]
+        _claim(own, tag, labels)
+        progress = _PrefectProgress(run)
+        with tags(tag, *labels), polled(progress.refresh, poll_s=REFRESH_S):
+            yield
 
 
 @contextmanager
@@ -77,12 +66,16 @@ def workspace_guard(workspace: Workspace) -> Iterator[None]:
     Raises:
         ReasonloopError: the workspace is in use.
     """
+    with _explained(workspace.root), held(workspace.root):
+        _claim(_flow_run(), workspace_tag(workspace), [RUN_TAG])
+        yield
+
+
+def _flow_run() -> FlowRun:
     context = FlowRunContext.get()
     assert context is not None
     assert context.flow_run is not None
-    with _explained(workspace.root), held(workspace.root):
-        _claim(context.flow_run, workspace_tag(workspace), [RUN_TAG])
-        yield
+    return context.flow_run
 
 
 def _claim(own: FlowRun, workspace: str, labels: list[str]) -> None:
@@ -104,10 +97,9 @@ def _explained(root: pathlib.Path) -> Iterator[None]:
         raise ReasonloopError(line) from error
 
 
-def described(run: Run) -> list[str]:
-    """Tags to look for runs by: data set, method, seed."""
-    params = run.params
-    return [params.prepare.dataset, params.train.method, f"seed-{params.seed}"]
+def described(system: System, run: Run) -> list[str]:
+    """Tags to look for runs by: data set and method, or the like; seed."""
+    return [*system.labels(run.params), f"seed-{run.params.seed}"]
 
 
 def workspace_tag(workspace: Workspace) -> str:

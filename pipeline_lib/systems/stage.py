@@ -1,7 +1,7 @@
-"""The types: a stage of a pipeline, and a run."""
+"""The types: a run, a stage, and a system of stages."""
 
-import importlib
 import pathlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -76,16 +76,64 @@ class Stage:
     """A training, which may take days and resumes from checkpoints."""
     beside: str | None = None
     """Name of a stage that it can run in parallel with, on a spare worker."""
+    asks_peers: bool = False
+    """Peers are opened for it."""
 
     @property
     def is_one_task(self) -> bool:
         """True if a single task does the work; otherwise a flow fans it out or adds to it."""
         return self.function is not None and self.fans_out == "never"
 
+    @property
+    def draws(self) -> bool:
+        """True if it may start the engine of the params."""
+        return "serve.engine" in self.params
+
+    def is_fanned_out(self, params: Params) -> bool:
+        """True if it needs the workers of a cluster."""
+        later = self.fans_out == "in later rounds" and params.rounds > 1
+        return later or self.fans_out == "always" or self.asks_peers
+
     def work(self) -> Callable[[Run], None]:
         """Import and return the function of the stage."""
-        assert self.function is not None
-        found: Callable[[Run], None] = getattr(
-            importlib.import_module(self.modules[0]), self.function
-        )
+        found: Callable[[Run], None] = pkgutil.resolve_name(f"{self.modules[0]}:{self.function}")
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A method: its stages, in order, and what is checked before them."""
+
+    name: str
+    """That of its command."""
+    stages: tuple[Stage, ...]
+    labels: Callable[[Params], tuple[str, ...]]
+    """What its runs are looked for by; the first is in the name of its flow run."""
+    rollouts: Callable[[Params], str] = lambda _: "in_process"
+    """Where its trainings draw: ``in_process``, or a server that outlives no worker."""
+    preflight: str | None = None
+    """``module:function`` of ``(run, draws=bool)``; ``draws``: its engine may be started."""
+    room: str | None = None
+    """``module:function`` of ``(root, params)``, which needs the held workspace: its disk has room."""
+
+    def stage(self, name: str) -> Stage:
+        """The stage ``name``."""
+        return next(stage for stage in self.stages if stage.name == name)
+
+    def check(self, run: Run, *, draws: bool) -> None:
+        """Check what the params of ``run`` name.
+
+        Raises:
+            BadInputError: something that cannot be used.
+        """
+        if self.preflight is not None:
+            pkgutil.resolve_name(self.preflight)(run, draws=draws)
+
+    def check_room(self, run: Run) -> None:
+        """Check that the disk has room for what the run will still write.
+
+        Raises:
+            ReasonloopError: it has not.
+        """
+        if self.room is not None:
+            pkgutil.resolve_name(self.room)(run.root, run.params)

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pkgutil
 import subprocess
 from typing import get_args
 
@@ -9,14 +10,13 @@ import pytest
 import yaml
 
 from benchmarks.lib.repository import REPOSITORY
-from flows import classmate
 from flows.cli.loop.stages import DVC_FILES, code_of, dvc_text
 from flows.cli.options import StageName
-from flows.post_training import OWN_FLOWS
+from flows.parallel.stages import OWN
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.keys import import_closure, source_file
 from pipeline_lib.systems.loop.stages import LOOP
-from pipeline_lib.systems.table import STAGES, SYSTEMS
+from pipeline_lib.systems.table import STAGES, SYSTEM_OF, SYSTEMS
 from tests.architecture.param_reads import reads_of
 from tests.architecture.test_params import product_sources
 
@@ -26,7 +26,7 @@ def test_dvc_yaml_is_the_table_of_stages(system):
     """`reasonloop stages --write-dvc` updates a stale file."""
     text = DVC_FILES[system].path.read_text("utf-8")
     assert text == dvc_text(system)
-    assert list(yaml.safe_load(text)["stages"]) == [stage.name for stage in SYSTEMS[system]]
+    assert list(yaml.safe_load(text)["stages"]) == [stage.name for stage in SYSTEMS[system].stages]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -45,9 +45,8 @@ def test_code_and_params_of_dvc_yaml_are_found_from_its_folder(system):
 def test_outputs_are_not_in_git():
     """What the stages write is ignored; digests of raw data, and the folder itself, are in git."""
     written = [
-        (DVC_FILES[system].folder / path).relative_to(REPOSITORY).as_posix()
-        for system, stages in SYSTEMS.items()
-        for stage in stages
+        (DVC_FILES[SYSTEM_OF[stage.name].name].folder / path).relative_to(REPOSITORY).as_posix()
+        for stage in STAGES.values()
         for path in (*stage.outputs, *stage.metrics)
     ]
     kept = ["data/raw/.gitignore", "data/raw/gsm8k.dvc"]
@@ -66,7 +65,7 @@ def test_params_of_the_control_are_those_that_it_reads():
     """A new rate of a method's own does not train the control again; every param of its code does."""
     sources = product_sources()
     params = {path for path in sources if path.parent.name == "params"}
-    control = next(stage for stage in LOOP if stage.name == "control")
+    control = next(stage for stage in LOOP.stages if stage.name == "control")
     read = {source_file(name) for module in control.modules for name in import_closure(module)}
     read -= params
     reads = reads_of(
@@ -86,16 +85,20 @@ def test_the_work_of_each_stage_exists(stage):
     """All modules can be imported; the work is a function of a run, or a flow."""
     for module in stage.modules:
         importlib.import_module(module)
+    if stage.name in OWN:
+        assert list(inspect.signature(pkgutil.resolve_name(OWN[stage.name])).parameters) == ["run"]
     if stage.function is None:
-        assert stage.name in {*OWN_FLOWS, *classmate.OWN_FLOWS}
+        assert stage.name in OWN
     else:
         assert list(inspect.signature(stage.work()).parameters) == ["run"]
 
 
 def test_flows_of_stages_are_in_the_table():
-    """A flow of a stage outside the table never runs."""
-    assert OWN_FLOWS.keys() <= {stage.name for stage in LOOP}
-    assert {stage.beside for stage in LOOP} - {None} <= {stage.name for stage in LOOP}
+    """A body of a stage outside the table never runs; a stage runs beside one of its system."""
+    assert OWN.keys() <= STAGES.keys()
+    for system in SYSTEMS.values():
+        names = {stage.name for stage in system.stages}
+        assert {stage.beside for stage in system.stages} - {None} <= names
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
@@ -117,7 +120,7 @@ def test_inputs_are_outputs_of_earlier_stages():
     """A stage reads only folders that an earlier stage of its system writes."""
     for system in SYSTEMS.values():
         written: set[str] = set()
-        for stage in system:
+        for stage in system.stages:
             assert set(stage.inputs) <= written
             written |= set(stage.outputs)
 

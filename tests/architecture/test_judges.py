@@ -13,7 +13,15 @@ def test_imports_by_name_are_in_the_table():
         for path in (REPOSITORY / "pipeline_lib").rglob("*.py")
         if "resolve_name(" in path.read_text("utf-8")
     }
-    assert resolving == set(NAMED_IMPORTS)
+    frame = "pipeline_lib.systems.stage"  # in no stage's code, as the next test asserts
+    assert resolving == {frame, *NAMED_IMPORTS}
+
+
+def test_the_frame_is_in_no_stage_s_code():
+    """Params of other stages, which it knows, change no result; the report, which names all, is always written."""
+    for stage in (stage for name, stage in STAGES.items() if name != "report"):
+        for module in stage.modules:
+            assert "pipeline_lib.systems.stage" not in import_closure(module), module
 
 
 def test_stages_that_verify_depend_on_judges_and_others_do_not():

@@ -25,7 +25,7 @@ THREADS = ("--runner", "thread")
 
 def copy_until(stage: str, source: pathlib.Path, target: pathlib.Path) -> None:
     """Copy the outputs of all stages before ``stage`` from a finished run."""
-    for one in LOOP:
+    for one in LOOP.stages:
         if one.name == stage:
             return
         for output in one.outputs:

@@ -194,7 +194,7 @@ def reproduced(reasonloop, tmp_path_factory) -> Checkout:
     raw.mkdir()
     (raw / "notes.txt").write_text("not read: the problems of the smoke profile are generated\n")
     made.reasonloop("data", "import", str(raw))
-    assert stages_in(made.dvc("repro")) == {stage.name for stage in LOOP}
+    assert stages_in(made.dvc("repro")) == {stage.name for stage in LOOP.stages}
     made.commit("a run")
     return made
 

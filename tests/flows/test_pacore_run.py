@@ -26,7 +26,7 @@ def digests(root):
 def test_three_models_are_compared(pacore_run):
     """Policy, synthesizer and control on the same problems, each strategy against the votes of all three."""
     worked = [event["stage"] for event in read_events(pacore_run) if event["event"] == "stage"]
-    assert worked == [stage.name for stage in PACORE]
+    assert worked == [stage.name for stage in PACORE.stages]
     results = read_json(pacore_run / "reports" / "pacore" / "metrics.json")
     assert [result["model"] for result in results] == ["policy", "synthesizer", "control"]
     assert {result["num_problems"] for result in results} == {24}

@@ -2,6 +2,7 @@
 
 import pytest
 
+from flows.run.admission import check_writable
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.workspace import Workspace
@@ -78,4 +79,4 @@ def test_a_workspace_that_cannot_be_made_is_refused(tmp_path):
     """A file where the folder should be: one line with the path."""
     (tmp_path / "file").touch()
     with pytest.raises(ReasonloopError, match="file: cannot be written"):
-        preflight.check_writable(tmp_path / "file")
+        check_writable(tmp_path / "file")

@@ -6,11 +6,11 @@ from typing import Any
 from rich.table import Table
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_WORKSPACE, ParamsOptions, WorkspaceOptions
-from flows.cli.orchestrated import orchestrated
+from flows.cli.orchestrated import run_whole
 from flows.run.terminal import console, say
 from pipeline_lib.publish.reporting.wording import points
 from pipeline_lib.store.files import read_json
-from pipeline_lib.systems.apr.preflight import check_stages
+from pipeline_lib.systems.apr.stages import APR
 
 
 def run(
@@ -26,13 +26,8 @@ def run(
         reasonloop apr run
         reasonloop apr run --workspace /tmp/trial --set apr.sft.tokens=4000000
     """
-    loaded = params.load(options.given)
-    check_stages(loaded.apr)
-    with orchestrated(options.workspace.resolve(), loaded, uses_engine=False) as started:
-        from flows.apr import run_apr  # noqa: PLC0415 - see `orchestrated`
-
-        run_apr(started)
-    folder = started.workspace.apr.reports
+    run = run_whole(APR, options.workspace.resolve(), params.load(options.given))
+    folder = run.workspace.apr.reports
     metrics = read_json(folder / "metrics.json")
     console.print(_accuracies(metrics["models"]), markup=False)
     console.print(_differences(metrics["paired"]), markup=False)

@@ -8,10 +8,11 @@ from cyclopts import Parameter, validators
 from rich.table import Table
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
-from flows.cli.orchestrated import orchestrated
+from flows.cli.orchestrated import run_whole
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.files import read_json
+from pipeline_lib.systems.classmate.stages import CLASSMATE
 
 if TYPE_CHECKING:
     from pipeline_lib.systems.classmate.draw_files import AskedPrefix, DrawRecord
@@ -29,16 +30,9 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop classmate run --profile classmate-smoke --workspace /tmp/trial
         reasonloop classmate run --workspace /tmp/blind --set classmate.bonus=blind
     """
-    loaded = params.load(options.given)
-    from pipeline_lib.systems.classmate.preflight import check_has_peer, check_settings  # noqa: PLC0415 - after the params
-
-    check_has_peer(loaded.classmate)
-    check_settings(loaded)
-    with orchestrated(options.workspace.resolve(), loaded) as started:
-        from flows.classmate import run_classmate  # noqa: PLC0415 - see `orchestrated`
-
-        run_classmate(started)
-    folders = started.workspace.classmate
+    folders = run_whole(
+        CLASSMATE, options.workspace.resolve(), params.load(options.given)
+    ).workspace.classmate
     for sentence in read_json(folders.metrics)["headline"]:
         say(sentence)
     for path in (folders.metrics, folders.report):

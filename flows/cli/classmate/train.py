@@ -9,10 +9,10 @@ from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions, read_n
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.ray.classmate_peers import inexact_note, opened_peers
+from flows.run.admission import check_trackers
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import ExecutionParams
-from pipeline_lib.systems.loop.preflight import check_trackers
 
 _PROCESSES = ExecutionParams(runner="thread")
 """Peers are processes of this machine."""
@@ -53,7 +53,7 @@ def train(
 
     check_is_meant_plain(loaded.classmate)
     check_settings(loaded)
-    check_trackers(loaded)
+    check_trackers(loaded.execution)
     output = output.resolve()
     peers = loaded.classmate.classmate_model_name_or_path_list
     check_training_output(output, [base, *(peer.model for peer in peers)])

@@ -11,6 +11,7 @@ from flows.run.terminal import say
 from pipeline_lib.publish.reporting.curve_files import REPORT_NAME, read_curves
 from pipeline_lib.publish.reporting.curve_plots import curve_table
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.loop.test_time.preflight import PolicyName, check_finished
 
 
@@ -59,7 +60,7 @@ def compute_curves(
     policies: tuple[PolicyName, ...] = ("base", "trained") if policy == "both" else (policy,)
     workspace = Workspace(options.workspace.resolve())
     check_finished(workspace, loaded, policies)
-    with orchestrated(workspace.root, loaded) as run:
+    with orchestrated(LOOP, workspace.root, loaded) as run:
         from flows.compute_curves import run_compute_curves  # noqa: PLC0415 - see `orchestrated`
 
         run_compute_curves(run, policies)

@@ -29,7 +29,7 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
     """
     loaded = params.load(options.given)
     root = options.workspace.resolve()
-    with orchestrated(root, loaded) as run:
+    with orchestrated(LOOP, root, loaded) as run:
         from flows.post_training import run_post_training  # noqa: PLC0415 - see `orchestrated`
 
         run_post_training(run)
@@ -43,7 +43,7 @@ def _print_summary(workspace: Workspace) -> None:
     figures = read_json(workspace.metrics)
     found = figures["seconds"]
     costs = StageCosts(
-        seconds={stage.name: found[stage.name] for stage in LOOP if stage.name in found},
+        seconds={stage.name: found[stage.name] for stage in LOOP.stages if stage.name in found},
         total_seconds=found["total"],
         tokens={name: TokenCount(**spent) for name, spent in figures["tokens"].items()},
         peaks_mib=figures["peak_mib"],

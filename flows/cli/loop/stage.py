@@ -2,10 +2,7 @@
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions, StageName
 from flows.cli.orchestrated import orchestrated
-from pipeline_lib.systems.apr.stages import APR
-from pipeline_lib.systems.classmate.stages import CLASSMATE
-from pipeline_lib.systems.prr.stages import PRR
-from pipeline_lib.systems.table import STAGES
+from pipeline_lib.systems.table import STAGES, SYSTEM_OF
 
 
 def stage(
@@ -21,23 +18,11 @@ def stage(
 
         reasonloop stage sample
     """
-    loaded = params.load(options.given)
-    uses_engine = STAGES[name] not in (*APR, *PRR)
-    root = options.workspace.resolve()
-    draws = "serve.engine" in STAGES[name].params
-    with orchestrated(root, loaded, uses_engine=uses_engine, draws=draws) as run:
-        if STAGES[name].is_one_task:
-            from flows.one_stage import run_one_task_stage  # noqa: PLC0415 - see `orchestrated`
+    loaded, root = params.load(options.given), options.workspace.resolve()
+    with orchestrated(SYSTEM_OF[name], root, loaded, draws=STAGES[name].draws) as run:
+        from flows.system import run_stage  # noqa: PLC0415 - see `orchestrated`
 
-            run_one_task_stage(name, run)
-        elif STAGES[name] in CLASSMATE:
-            from flows.classmate import run_classmate_stage  # noqa: PLC0415 - see `orchestrated`
-
-            run_classmate_stage(name, run)
-        else:
-            from flows.post_training import run_stage  # noqa: PLC0415 - see `orchestrated`
-
-            run_stage(name, run)
+        run_stage(name, run)
 
 
 def report(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:

@@ -95,7 +95,7 @@ def stages(
         table = Table(
             "stage", "does", "reads", "writes", title=name, title_justify="left", box=None
         )
-        for stage in system:
+        for stage in system.stages:
             read, written = (*stage.imported, *stage.inputs), (*stage.outputs, *stage.metrics)
             table.add_row(stage.name, stage.summary, " ".join(read), " ".join(written))
         console.print(table)
@@ -108,7 +108,7 @@ def dvc_text(system: str) -> str:
     enter = "" if up == "." else f"cd {up} && "
     content = {
         "vars": [{"command": f'{enter}PATH=".venv/bin:$PATH" python -m flows.cli stage'}],
-        "stages": {stage.name: _entry(stage, file) for stage in SYSTEMS[system]},
+        "stages": {stage.name: _entry(stage, file) for stage in SYSTEMS[system].stages},
         **({"plots": [{title: plot} for title, plot in file.plots.items()]} if file.plots else {}),
     }
     return _HEAD + yaml.safe_dump(content, sort_keys=False, width=120)

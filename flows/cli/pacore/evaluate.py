@@ -15,14 +15,14 @@ from flows.cli.options import (
     RunOptions,
     Workers,
 )
-from flows.cli.orchestrated import orchestrated
+from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_table
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.store.files import read_json
-from pipeline_lib.systems.stage import Run
+from pipeline_lib.systems.pacore.stages import PACORE
 
 if TYPE_CHECKING:
     from pipeline_lib.systems.pacore.evaluation.result import PacoreResult
@@ -92,16 +92,8 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop pacore run
         reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
     """
-    loaded = params.load(options.given)
-    root = options.workspace.resolve()
-    from pipeline_lib.systems.pacore.policy_messages import check_source  # noqa: PLC0415 - torch is slow
-
-    check_source(Run(root=root, params=loaded))
-    with orchestrated(root, loaded) as started:
-        from flows.pacore import run_pacore  # noqa: PLC0415 - see `orchestrated`
-
-        run_pacore(started)
-    folder = started.workspace.pacore.reports
+    run = run_whole(PACORE, options.workspace.resolve(), params.load(options.given))
+    folder = run.workspace.pacore.reports
     from pipeline_lib.systems.pacore.evaluation.result import read_results  # noqa: PLC0415 - scipy is slow
 
     results = {one.model: one for one in read_results(read_json(folder / "metrics.json"))}

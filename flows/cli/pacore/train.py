@@ -9,11 +9,11 @@ from cyclopts import Parameter
 from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_counts
+from flows.run.admission import check_trackers
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.store.folders import replaced
-from pipeline_lib.systems.loop.preflight import check_trackers
 from pipeline_lib.systems.pacore.message_cache import read_cache
 
 
@@ -77,7 +77,7 @@ def train(
     )
 
     check_method(loaded.pacore.train)
-    check_trackers(loaded)
+    check_trackers(loaded.execution)
     ask = partial(user_message, chat_format=chat_format_for(base))
     cached = read_cache(cache, kind=loaded.pacore.kind, ask=ask)
     questions = judge_cache(cached, loaded, workers=workers)

@@ -16,7 +16,7 @@ from flows.cli.options import (
     ParamsOptions,
     WorkspaceOptions,
 )
-from flows.cli.orchestrated import orchestrated
+from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
 from flows.run.ranks import run_ranks
 from flows.run.terminal import console, say
@@ -24,8 +24,8 @@ from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.store.files import read_json
-from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.statistics.intervals import wilson_interval
+from pipeline_lib.systems.prr.stages import PRR
 from pipeline_lib.train.tracking.step_log import open_trackers
 
 # Each rank runs the command; rank 0 prints.
@@ -180,12 +180,8 @@ def run(
         reasonloop prr run
         reasonloop prr run --workspace /tmp/trial --set prr.data.task=sudoku4-two
     """
-    loaded = params.load(options.given)
-    with orchestrated(options.workspace.resolve(), loaded, uses_engine=False) as started:
-        from flows.prr import prr  # noqa: PLC0415 - see `orchestrated`
-
-        prr(started)
-    print_figures(Workspace(options.workspace.resolve()).prr.evaluation)
+    run = run_whole(PRR, options.workspace.resolve(), params.load(options.given))
+    print_figures(run.workspace.prr.evaluation)
 
 
 def print_figures(folder: pathlib.Path) -> None:

@@ -64,3 +64,19 @@ def dialect_of(engine: str, *, owned_by: str) -> Dialect:
     if known is None and owned_by in ENGINES:
         known = ENGINES[owned_by].dialect
     return known or OPENAI
+
+
+def check_own_engine(serve: ServeParams, *, is_started: bool) -> None:
+    """Check the engine of policies that are trained here; with ``is_started`` also that it is installed.
+
+    Raises:
+        BadInputError: it cannot be used, or is a running server.
+    """
+    (check_installed if is_started else check_engine)(serve)
+    if engine_named(serve.engine).is_external:
+        others = [name for name, engine in ENGINES.items() if not engine.is_external]
+        raise BadInputError(
+            f"serve.engine={serve.engine}: the loop draws from policies that it trains, and "
+            f"a running server has its own model; set one of {', '.join(others)} (`reasonloop "
+            "sample` can use a running server)"
+        )

@@ -1,7 +1,20 @@
 """Checks before a run of all stages: what a later one would refuse, after the trainings."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.apr import AprParams
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from pipeline_lib.systems.stage import Run
+
+
+def check_run(run: Run, *, draws: bool) -> None:
+    """Check that the stages of ``run`` fit each other; as `check_stages`."""
+    del draws  # by the embedded engine
+    check_stages(run.params.apr)
 
 
 def check_stages(params: AprParams) -> None:

@@ -1,9 +1,13 @@
 """Checks before a training with peers: what its params name exists and can be trained."""
 
+from __future__ import annotations
+
 import pathlib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.errors import BadInputError
@@ -16,6 +20,16 @@ from pipeline_lib.systems.classmate.body import check_peer
 from pipeline_lib.systems.classmate.reward import check_method
 from pipeline_lib.train.weights import policies
 from pipeline_lib.train.weights.quantization import make_four_bit_config
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from pipeline_lib.systems.stage import Run
+
+
+def check_run(run: Run, *, draws: bool) -> None:
+    """Check the engine of the params, that there is a peer, and what `check_settings` checks."""
+    check_own_engine(run.params.serve, is_started=draws)
+    check_has_peer(run.params.classmate)
+    check_settings(run.params)
 
 
 def check_settings(params: Params) -> None:

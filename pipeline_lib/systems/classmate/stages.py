@@ -1,6 +1,6 @@
 """The stages of Classmate, in order."""
 
-from pipeline_lib.systems.stage import Stage
+from pipeline_lib.systems.stage import Stage, System
 
 _ENGINE = ("serve.engine", "serve.options")
 _PEERS = tuple(
@@ -22,50 +22,61 @@ _REWARD = tuple(
 )
 _TRAINING = ("seed", *_ENGINE, "sample.max_new_tokens", "verify", "classmate.train")
 
-CLASSMATE = (
-    Stage(
-        name="classmate-peers",
-        summary="Make the problems, the actor's base, and peers where none are named.",
-        modules=("pipeline_lib.systems.classmate.bodies.peers",),
-        function="make_peers",
-        params=(
-            *("seed", "classmate.classmate_model_name_or_path_list", "classmate.made_peers"),
-            *("classmate.prepare", "classmate.bootstrap"),
+CLASSMATE = System(
+    name="classmate",
+    stages=(
+        Stage(
+            name="classmate-peers",
+            summary="Make the problems, the actor's base, and peers where none are named.",
+            modules=("pipeline_lib.systems.classmate.bodies.peers",),
+            function="make_peers",
+            params=(
+                *("seed", "classmate.classmate_model_name_or_path_list", "classmate.made_peers"),
+                *("classmate.prepare", "classmate.bootstrap"),
+            ),
+            outputs=("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
+            trains=True,
         ),
-        outputs=("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
-        trains=True,
-    ),
-    Stage(
-        name="classmate-train",
-        summary="Train the actor with peers.",
-        modules=("pipeline_lib.systems.classmate.bodies.train",),
-        inputs=("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
-        params=(*_TRAINING, *_PEERS, *_DECODING, *_REWARD),
-        outputs=("models/classmate/trained", "data/classmate/draws"),
-        trains=True,
-    ),
-    Stage(
-        name="classmate-plain",
-        summary="Train the actor as long without peers.",
-        modules=("pipeline_lib.systems.classmate.bodies.train",),
-        function="train_plain",
-        inputs=("data/classmate/problems", "models/classmate/base"),
-        params=_TRAINING,
-        outputs=("models/classmate/plain",),
-        trains=True,
-        beside="classmate-train",
-    ),
-    Stage(
-        name="classmate-evaluate",
-        summary="Compare base, plain training and training with peers.",
-        modules=("pipeline_lib.systems.classmate.bodies.evaluate",),
-        inputs=(
-            *("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
-            *("models/classmate/plain", "models/classmate/trained"),
+        Stage(
+            name="classmate-train",
+            asks_peers=True,
+            summary="Train the actor with peers.",
+            modules=("pipeline_lib.systems.classmate.bodies.train",),
+            inputs=("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
+            params=(*_TRAINING, *_PEERS, *_DECODING, *_REWARD),
+            outputs=("models/classmate/trained", "data/classmate/draws"),
+            trains=True,
         ),
-        params=("seed", *_ENGINE, "sample", "verify", "evaluate", "classmate"),
-        outputs=("data/classmate/evaluation", "reports/classmate.html"),
-        metrics=("reports/classmate.json",),
-        trains=True,
+        Stage(
+            name="classmate-plain",
+            summary="Train the actor as long without peers.",
+            modules=("pipeline_lib.systems.classmate.bodies.train",),
+            function="train_plain",
+            inputs=("data/classmate/problems", "models/classmate/base"),
+            params=_TRAINING,
+            outputs=("models/classmate/plain",),
+            trains=True,
+            beside="classmate-train",
+        ),
+        Stage(
+            name="classmate-evaluate",
+            asks_peers=True,
+            summary="Compare base, plain training and training with peers.",
+            modules=("pipeline_lib.systems.classmate.bodies.evaluate",),
+            inputs=(
+                *("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
+                *("models/classmate/plain", "models/classmate/trained"),
+            ),
+            params=("seed", *_ENGINE, "sample", "verify", "evaluate", "classmate"),
+            outputs=("data/classmate/evaluation", "reports/classmate.html"),
+            metrics=("reports/classmate.json",),
+            trains=True,
+        ),
     ),
+    labels=lambda params: (
+        params.classmate.prepare.dataset,
+        params.classmate.train.method,
+    ),
+    rollouts=lambda params: params.classmate.train.rollouts,
+    preflight="pipeline_lib.systems.classmate.preflight:check_run",
 )

@@ -65,7 +65,7 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     events = _events(workspace, params.rounds)
     seconds = stage_seconds(events)
     problems = read_json(workspace.problems_report)
-    stages = [stage.name for stage in LOOP[:-1]]  # all but the report itself
+    stages = [stage.name for stage in LOOP.stages[:-1]]  # all but the report itself
     last = workspace.round_folders(params.rounds)
     policy = workspace.policy(params.rounds, rounds=params.rounds)
     return ReportInput(

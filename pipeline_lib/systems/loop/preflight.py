@@ -1,12 +1,14 @@
 """Checks before a run: what its params name exists, and its workspace has room for the results."""
 
+from __future__ import annotations
+
 import pathlib
 import shutil
-import tempfile
+from typing import TYPE_CHECKING
 
-from pipeline_lib.engines.known.table import ENGINES, check_engine, check_installed, engine_named
+from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.running_engine import check_model
-from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.problems.table import GENERATED
@@ -14,6 +16,9 @@ from pipeline_lib.store.files import read_json
 from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.plan import evaluation_draws
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from pipeline_lib.systems.stage import Run
 
 _PACKED = (".gguf", ".whl")
 _FLOAT_BYTES = 4
@@ -27,37 +32,19 @@ _TRAININGS_AT_ONCE = 2
 """The control runs beside the rounds; checkpoints of a finished training are removed."""
 
 
-def check_trackers(params: Params) -> None:
-    """Check the trackers that the params name.
-
-    Raises:
-        BadInputError: one is unknown or not installed.
-    """
-    if params.execution.report_to:
-        from pipeline_lib.train.tracking.trackers import Trackers  # noqa: PLC0415 - transformers
-
-        Trackers(names=params.execution.report_to, folder=pathlib.Path()).check()
-
-
-def check_params(params: Params, *, draws: bool = True) -> None:
+def check_run(run: Run, *, draws: bool = True) -> None:
     """Check what the params name: data set, model, engine; with ``draws`` also that the engine is installed.
 
     Raises:
         BadInputError: one of them cannot be used by the loop.
     """
+    params = run.params
     if params.prepare.dataset not in GENERATED:
         # The stage `prepare` checks golds, in another process.
         make_splits(params.prepare, seed=params.seed, gold_problem=lambda _: None)
     if params.bootstrap.model is not None:
         _check_model(params.bootstrap.model)
-    (check_installed if draws else check_engine)(params.serve)
-    if engine_named(params.serve.engine).is_external:
-        others = [name for name, engine in ENGINES.items() if not engine.is_external]
-        raise BadInputError(
-            f"serve.engine={params.serve.engine}: the loop draws from policies that it trains, and "
-            f"a running server has its own model; set one of {', '.join(others)} (`reasonloop "
-            "sample` can use a running server)"
-        )
+    check_own_engine(params.serve, is_started=draws)
 
 
 def _check_model(model: str) -> None:
@@ -73,22 +60,6 @@ def _check_model(model: str) -> None:
         check_model(model)
     except BadInputError as error:
         raise BadInputError(f"bootstrap.model: {error}") from error
-
-
-def check_writable(root: pathlib.Path) -> None:
-    """Check that files can be written to the workspace.
-
-    Raises:
-        ReasonloopError: they cannot.
-    """
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=root) as probe:
-            probe.write(b"0")
-    except OSError as error:
-        raise ReasonloopError(
-            f"{root}: cannot be written ({reason_of(error)}); pass another --workspace"
-        ) from error
 
 
 def check_space(root: pathlib.Path, params: Params) -> None:

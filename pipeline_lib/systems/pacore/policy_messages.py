@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.errors import BadInputError
@@ -36,6 +37,12 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 _KIND = "pacore-messages"
 _SHARD_PROBLEMS = 500
+
+
+def check_run(run: Run, *, draws: bool) -> None:
+    """Check the engine of the params, and what `check_source` checks."""
+    check_own_engine(run.params.serve, is_started=draws)
+    check_source(run)
 
 
 def check_source(run: Run) -> None:

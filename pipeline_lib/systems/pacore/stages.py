@@ -1,6 +1,6 @@
 """The stages of PaCoRe on the policy of a finished run."""
 
-from pipeline_lib.systems.stage import Stage
+from pipeline_lib.systems.stage import Stage, System
 
 _ENGINE = ("serve.engine", "serve.options")
 _DECODING = tuple(f"pacore.{name}" for name in ("temperature", "top_p", "max_new_tokens"))
@@ -10,56 +10,69 @@ _TRAINING = (
 )
 _MODULES = ("pipeline_lib.systems.pacore.bodies",)
 
-PACORE = (
-    Stage(
-        name="pacore-data",
-        summary="Draw and judge paths of the policy, the references of training.",
-        modules=("pipeline_lib.systems.pacore.policy_messages",),
-        function="make_data",
-        imported=("data/problems/train", "models/policy"),
-        params=("seed", *_ENGINE, *_DECODING, "verify", "pacore.cached_paths", "sample.batch_size"),
-        outputs=("data/pacore", "models/pacore-base"),
-    ),
-    Stage(
-        name="pacore-train",
-        summary="Train the synthesizer.",
-        modules=_MODULES,
-        function="train",
-        imported=("data/problems/train",),
-        inputs=("data/pacore", "models/pacore-base"),
-        params=_TRAINING,
-        outputs=("models/pacore",),
-        trains=True,
-    ),
-    Stage(
-        name="pacore-control",
-        summary="Train the synthesizer's control, on plain prompts.",
-        modules=_MODULES,
-        function="train_control",
-        imported=("data/problems/train",),
-        inputs=("data/pacore", "models/pacore-base"),
-        params=_TRAINING,
-        outputs=("models/pacore-control",),
-        trains=True,
-        beside="pacore-train",
-    ),
-    Stage(
-        name="pacore-evaluate",
-        summary="Compare synthesis with votes that cost no more.",
-        modules=_MODULES,
-        function="evaluate",
-        imported=("data/problems/test",),
-        inputs=("models/pacore-base", "models/pacore", "models/pacore-control"),
-        params=(
-            *("seed", *_ENGINE, *_DECODING, "verify", "evaluate", "report.num_examples"),
-            *(
-                "pacore.last_temperature",
-                "pacore.compaction",
-                "pacore.summary_tokens",
-                "pacore.evaluate",
-                "pacore.batch_size",
+PACORE = System(
+    name="pacore",
+    stages=(
+        Stage(
+            name="pacore-data",
+            summary="Draw and judge paths of the policy, the references of training.",
+            modules=("pipeline_lib.systems.pacore.policy_messages",),
+            function="make_data",
+            imported=("data/problems/train", "models/policy"),
+            params=(
+                "seed",
+                *_ENGINE,
+                *_DECODING,
+                "verify",
+                "pacore.cached_paths",
+                "sample.batch_size",
             ),
+            outputs=("data/pacore", "models/pacore-base"),
         ),
-        outputs=("reports/pacore",),
+        Stage(
+            name="pacore-train",
+            summary="Train the synthesizer.",
+            modules=_MODULES,
+            function="train",
+            imported=("data/problems/train",),
+            inputs=("data/pacore", "models/pacore-base"),
+            params=_TRAINING,
+            outputs=("models/pacore",),
+            trains=True,
+        ),
+        Stage(
+            name="pacore-control",
+            summary="Train the synthesizer's control, on plain prompts.",
+            modules=_MODULES,
+            function="train_control",
+            imported=("data/problems/train",),
+            inputs=("data/pacore", "models/pacore-base"),
+            params=_TRAINING,
+            outputs=("models/pacore-control",),
+            trains=True,
+            beside="pacore-train",
+        ),
+        Stage(
+            name="pacore-evaluate",
+            summary="Compare synthesis with votes that cost no more.",
+            modules=_MODULES,
+            function="evaluate",
+            imported=("data/problems/test",),
+            inputs=("models/pacore-base", "models/pacore", "models/pacore-control"),
+            params=(
+                *("seed", *_ENGINE, *_DECODING, "verify", "evaluate", "report.num_examples"),
+                *(
+                    "pacore.last_temperature",
+                    "pacore.compaction",
+                    "pacore.summary_tokens",
+                    "pacore.evaluate",
+                    "pacore.batch_size",
+                ),
+            ),
+            outputs=("reports/pacore",),
+        ),
     ),
+    labels=lambda params: (params.pacore.train.method,),
+    rollouts=lambda params: params.pacore.train.rollouts,
+    preflight="pipeline_lib.systems.pacore.policy_messages:check_run",
 )

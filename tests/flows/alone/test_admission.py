@@ -2,12 +2,14 @@
 
 import pytest
 
-from flows.run.admission import admitted
+from flows.run.admission import check_run, taken
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.systems.loop import preflight
+from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.stage import Run
+from pipeline_lib.systems.table import SYSTEMS
 
 
 def params(**sections):
@@ -22,31 +24,47 @@ def params(**sections):
         {"bootstrap": {"model": "./missing"}},
     ],
 )
-def test_a_run_without_an_engine_needs_no_policy_of_the_loop(tmp_path, sections):
-    """Its params may name a server for other commands, or a data set or model that is not here."""
+def test_a_system_checks_what_it_reads(tmp_path, sections):
+    """Params may name a server for other commands, or a data set or model of the loop that is not here."""
     run = Run(root=tmp_path, params=params(**sections))
-    with pytest.raises(BadInputError), admitted(run):
-        pass
-    with admitted(run, uses_engine=False), pytest.raises(ReasonloopError, match="in use"):
-        Workspace(tmp_path).lease().__enter__()
+    with pytest.raises(BadInputError):
+        check_run(LOOP, run)
+    for name in ("apr", "prr"):
+        check_run(SYSTEMS[name], run)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [{"prepare": {"dataset": "gsm8k", "source": "missing"}}, {"bootstrap": {"model": "./missing"}}],
+)
+def test_classmate_reads_nothing_of_the_loop(tmp_path, sections):
+    """Neither its data set nor its model, which were checked before."""
+    check_run(SYSTEMS["classmate"], Run(root=tmp_path, params=params(**sections)))
 
 
 def test_space_is_that_of_the_loop(tmp_path, monkeypatch):
     """Refused for the loop alone, whose size is estimated."""
     monkeypatch.setattr(preflight, "needed_bytes", lambda _root, _params: 2**60)
     run = Run(root=tmp_path, params=params())
-    with pytest.raises(ReasonloopError, match="MiB free"), admitted(run):
+    with pytest.raises(ReasonloopError, match="MiB free"), taken(LOOP, run):
         pass
-    with admitted(run, uses_engine=False):
+    with taken(SYSTEMS["classmate"], run):
         pass
+
+
+def test_a_workspace_in_use_is_refused(tmp_path):
+    """Before a server is started, and by the flow that would take it."""
+    run = Run(root=tmp_path, params=params())
+    with taken(LOOP, run):
+        for attempt in (lambda: check_run(LOOP, run), lambda: taken(LOOP, run).__enter__()):
+            with pytest.raises(ReasonloopError, match="in use"):
+                attempt()
+    Workspace(tmp_path).lease().__enter__()
 
 
 def test_trackers_are_checked_for_every_run(tmp_path):
-    """Both kinds train."""
+    """All systems train."""
     run = Run(root=tmp_path, params=params(execution={"report_to": ["bells"]}))
-    for uses_engine in (True, False):
-        with (
-            pytest.raises(BadInputError, match="bells is unknown"),
-            admitted(run, uses_engine=uses_engine),
-        ):
-            pass
+    for system in SYSTEMS.values():
+        with pytest.raises(BadInputError, match="bells is unknown"):
+            check_run(system, run)

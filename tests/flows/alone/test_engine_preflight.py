@@ -6,11 +6,12 @@ import sys
 import pytest
 
 from flows.cli.app import main
-from flows.run.admission import admitted
+from flows.run.admission import check_run
 from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.stage import Run
 from tests.unit.systems.classmate.peer_models import save_peer
 
@@ -92,10 +93,7 @@ def test_a_stage_that_draws_nothing_needs_no_engine(environment, tmp_path):
     """Its params may name one that other machines have."""
     serve = {"engine": "sglang", "environment": str(environment)}
     params = Params.model_validate({"execution": {"runner": "thread"}, "serve": serve})
-    with (
-        pytest.raises(BadInputError, match="not installed"),
-        admitted(Run(root=tmp_path, params=params)),
-    ):
-        pass
-    with admitted(Run(root=tmp_path, params=params), draws=False):
-        pass
+    run = Run(root=tmp_path, params=params)
+    with pytest.raises(BadInputError, match="not installed"):
+        check_run(LOOP, run)
+    check_run(LOOP, run, draws=False)

@@ -25,7 +25,7 @@ def digests(root):
 def test_both_models_are_compared_before_and_after_reinforcement_learning(apr_run):
     """On the 12 test problems, at two temperatures, in each of the 6 pairs, after all stages in their order."""
     worked = [event["stage"] for event in read_events(apr_run) if event["event"] == "stage"]
-    assert sorted(worked) == sorted(stage.name for stage in SYSTEMS["apr"])
+    assert sorted(worked) == sorted(stage.name for stage in SYSTEMS["apr"].stages)
     assert worked[-1] == "apr-evaluate"
     metrics = read_json(Workspace(apr_run).apr.reports / "metrics.json")
     assert [(m["name"], m["kind"], m["temperature"]) for m in metrics["models"]] == [

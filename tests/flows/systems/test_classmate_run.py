@@ -27,7 +27,7 @@ def weights(root):
 def test_three_policies_are_compared(classmate_run):
     """After all stages in their order; the peer that the training did not ask is held out."""
     worked = [event["stage"] for event in read_events(classmate_run) if event["event"] == "stage"]
-    assert worked == [stage.name for stage in CLASSMATE]
+    assert worked == [stage.name for stage in CLASSMATE.stages]
     plain, with_peers = weights(classmate_run)
     assert plain != with_peers
     found = read_json(Workspace(classmate_run).classmate.metrics)

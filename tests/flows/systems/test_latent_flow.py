@@ -33,7 +33,7 @@ def test_the_flow_and_its_stages(reasonloop, tiny, tmp_path):
     assert done.returncode == 0, done.stderr + done.stdout
     assert "oracle (upper bound)" in done.stdout
     worked = [event["stage"] for event in read_events(root) if event["event"] == "stage"]
-    assert worked == [stage.name for stage in PRR]
+    assert worked == [stage.name for stage in PRR.stages]
     folders = Workspace(root).prr
     digests = [manifests.read_manifest(f).digest for f in (folders.model, folders.evaluation)]
     assert (folders.evaluation / "pictures" / "example-000.svg").is_file()

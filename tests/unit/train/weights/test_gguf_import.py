@@ -13,7 +13,8 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import digest_file
-from pipeline_lib.systems.loop.preflight import check_params
+from pipeline_lib.systems.loop.preflight import check_run
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.weights.gguf_import import import_gguf
 from tests.unit.train.weights.gguf_files import CONTEXT, tiny_llama, vocabulary, write_gguf
 
@@ -213,8 +214,8 @@ def test_a_damaged_wheel(file, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", ["tiny.gguf", "TINY.GGUF", "tiny.whl", "."])
-def test_a_gguf_model_is_no_base(file, name):
+def test_a_gguf_model_is_no_base(file, name, tmp_path):
     """`bootstrap.model` names the command that converts it."""
     model = str(file.parent / name)
     with pytest.raises(BadInputError, match="reasonloop import-model"):
-        check_params(Params(bootstrap=BootstrapParams(model=model)))
+        check_run(Run(root=tmp_path, params=Params(bootstrap=BootstrapParams(model=model))))
