@@ -13,12 +13,12 @@ import psutil
 from prefect import task
 from prefect.logging import get_run_logger
 
+from pipeline_lib.defaults import CODE_LOCK, DVC_LOCK
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.terminal_text import one_line
 from tasks.policies import PLAN, TRAINING
 
-LOCK = "dvc.lock"
 # Stages run `python`, which must be this one.
 _PATH = f"PATH={pathlib.Path(sys.executable).parent}{os.pathsep}{environment('PATH') or ''}"
 _DVC = ("env", _PATH, sys.executable, "-m", "dvc")
@@ -72,10 +72,11 @@ def reproduce_stages(root: pathlib.Path, targets: Sequence[str]) -> None:
 
 @task(**PLAN, task_run_name="commit-lock")
 def commit_lock(root: pathlib.Path) -> None:
-    """Commit dvc.lock if the stages have changed it."""
-    _output(root, "git", "add", "--", LOCK)
-    if _output(root, "git", "status", "--porcelain", "--", LOCK):
-        _output(root, "git", "commit", "--quiet", "--message", _MESSAGE, "--", LOCK)
+    """Commit dvc.lock and the digests of code if the stages have changed them."""
+    locks = [name for name in (DVC_LOCK, CODE_LOCK) if (root / name).exists()]
+    _output(root, "git", "add", "--", *locks)
+    if _output(root, "git", "status", "--porcelain", "--", *locks):
+        _output(root, "git", "commit", "--quiet", "--message", _MESSAGE, "--", *locks)
 
 
 @task(**PLAN, task_run_name="push-results")

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 FOLDER = pathlib.Path(__file__).parent
 CHECKOUT = FOLDER.parents[1]
 """The folder of the import packages: a clone, or site-packages."""
+DVC_LOCK, CODE_LOCK = "dvc.lock", "stages.lock.yaml"
+"""Files in git that DVC writes: what its stages were run with, and the digests of their code."""
 PARAMS, PREFECT, PROFILES = "params.yaml", "prefect.yaml", "profiles"
 
 

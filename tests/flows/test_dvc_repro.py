@@ -16,7 +16,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.systems.table import SYSTEMS
-from tests.flows.dvc_repositories import CLEAN, Checkout, stages_in
+from tests.flows.dvc_repositories import Checkout, stages_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -45,7 +45,7 @@ def test_repro(reproduced, finished_run):
     ]
     assert results[0] == results[1]
     assert stages_in(reproduced.dvc("repro")) == set()
-    assert CLEAN in reproduced.dvc("status")
+    assert not reproduced.stale()
 
 
 def test_the_report_names_the_revision(reproduced):
@@ -110,14 +110,14 @@ def test_a_clone_gets_everything_from_the_remote(shared, tmp_path):
     """`dvc pull` in a fresh clone: nothing is stale, nothing would run, all files are byte-equal."""
     clone = shared.clone(tmp_path / "second")
     clone.dvc("pull")
-    assert CLEAN in clone.dvc("status")
+    assert not clone.stale()
     assert stages_in(clone.dvc("repro", "--dry")) == set()
     for name in ("reports", "models", "data"):
         assert files_of(clone.folder / name) == files_of(shared.folder / name)
     assert (clone.folder / "data" / "raw" / "notes" / "notes.txt").is_file()
     # Imported code leaves __pycache__ in the folders that stages depend on.
     clone.reasonloop("stages")
-    assert CLEAN in clone.dvc("status")
+    assert not clone.stale()
 
 
 def test_changed_raw_data_makes_prepare_stale(reproduced, tmp_path):
@@ -129,10 +129,15 @@ def test_changed_raw_data_makes_prepare_stale(reproduced, tmp_path):
 
 @pytest.mark.parametrize("system", ["prr", "pacore", "apr", "classmate"])
 def test_other_systems_have_repositories_of_their_own(reproduced, tmp_path, system):
-    """`dvc --cd SYSTEM repro` runs its stages, a second time none; the loop's repository stays clean."""
+    """`dvc --cd pipelines/SYSTEM repro` runs its stages, a second time none; the loop's repository stays clean."""
     clone = reproduced.clone_with_cache(tmp_path / "clone")
-    ran = stages_in(clone.dvc("--cd", system, "repro"))
+    ran = stages_in(clone.dvc("--cd", f"pipelines/{system}", "repro"))
     assert ran == {stage.name for stage in SYSTEMS[system].stages}
-    assert stages_in(clone.dvc("--cd", system, "repro")) == set()
-    assert clone.git("status", "--short").split() == ["??", f"{system}/dvc.lock"]
-    assert CLEAN in clone.dvc("status")
+    assert stages_in(clone.dvc("--cd", f"pipelines/{system}", "repro")) == set()
+    assert clone.git("status", "--short").split() == [
+        "??",
+        f"pipelines/{system}/dvc.lock",
+        "??",
+        f"pipelines/{system}/stages.lock.yaml",
+    ]
+    assert not clone.stale()

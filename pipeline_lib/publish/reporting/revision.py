@@ -5,11 +5,10 @@ import subprocess
 
 import yaml
 
-from pipeline_lib.defaults import CHECKOUT
+from pipeline_lib.defaults import CHECKOUT, CODE_LOCK, DVC_LOCK
 from pipeline_lib.params.environment import environment
 from pipeline_lib.store.files import digest_json
 
-LOCK_NAME = "dvc.lock"
 _WRITER = "report"
 """The stage that writes the report, so its own entry of the lock cannot be known."""
 _TIMEOUT_S = 20.0
@@ -19,17 +18,19 @@ _MOST_NAMES = 5
 def read_revision(root: pathlib.Path = CHECKOUT) -> dict[str, str]:
     """Commit, changed files and digest of dvc.lock, by name; empty if ``root`` is no git checkout.
 
-    Files that git does not track are not listed. The lock is left out of the changed files, since
-    DVC writes it stage by stage; its digest is given only in a stage of DVC.
+    Files that git does not track are not listed. What DVC writes stage by stage is left out of the changed
+    files; the digest of its lock is given only in a stage of DVC.
     """
     commit = _git(root, "rev-parse", "HEAD")
     top = _git(root, "rev-parse", "--show-toplevel")
     if commit is None or top is None or pathlib.Path(top) != root.resolve():
         return {}
-    changed = _git(root, "diff", "--name-only", "HEAD", "--", ".", f":!{LOCK_NAME}")
+    changed = _git(
+        root, "diff", "--name-only", "HEAD", "--", ".", f":!{DVC_LOCK}", f":!{CODE_LOCK}"
+    )
     names = (changed or "").splitlines()
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    lock = root / LOCK_NAME
+    lock = root / DVC_LOCK
     in_stage = environment("DVC_STAGE") is not None and lock.is_file()
     return {
         "commit": commit,

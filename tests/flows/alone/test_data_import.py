@@ -12,7 +12,7 @@ from benchmarks.lib.repository import REPOSITORY
 from flows.cli.files.data import import_
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import load_params
-from tests.flows.dvc_repositories import CLEAN, open_repository
+from tests.flows.dvc_repositories import open_repository
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_the_folder_is_data_of_the_repository(repository, raw, link):
     copied.unlink()
     repository.dvc("checkout", "data/raw/gsm8k.dvc")
     assert copied.exists()
-    assert CLEAN in repository.dvc("status")
+    assert not repository.stale()
 
 
 def test_only_the_source_changes_in_the_params_file(repository, raw):

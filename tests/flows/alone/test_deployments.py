@@ -41,7 +41,15 @@ SETTINGS = [
 ]
 """Small, with many shards: 16 of sampling."""
 COMMAND = ("--profile", "smoke", *(part for one in SETTINGS for part in ("--set", one)))
-SOURCES = ("flows", "tasks", "pipeline_lib", ".dvc", "dvc.yaml", "requirements/app.txt")
+SOURCES = (
+    "reasonloop",
+    "flows",
+    "tasks",
+    "pipeline_lib",
+    ".dvc",
+    "dvc.yaml",
+    "requirements/app.txt",
+)
 
 
 @pytest.fixture(scope="module")
