@@ -17,7 +17,7 @@ from pipeline_lib.systems.table import STAGES
 COMMAND_TIMEOUT_S = 800
 _SOURCES = (
     *("reasonloop", "flows", "tasks", "pipeline_lib", ".dvc", "dvc.yaml"),
-    *(".dvcignore", ".gitignore", "data/raw/.gitignore"),
+    *(".gitignore", "data/raw/.gitignore"),
     "pipelines",
 )
 _BINARIES = pathlib.Path(sys.executable).parent

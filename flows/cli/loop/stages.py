@@ -133,7 +133,7 @@ def dvc_text(system: str) -> str:
         "outs": [{CODE_LOCK: {"cache": False}}],
     }
     stages = {stage.name: _entry(stage, file, workspace) for stage in SYSTEMS[system].stages}
-    content = {
+    content: dict[str, Any] = {
         "vars": [{"command": f'{enter}PATH=".venv/bin:$PATH" reasonloop'}],
         "stages": {"code": code, **stages},
         **({"plots": [{title: plot} for title, plot in file.plots.items()]} if file.plots else {}),

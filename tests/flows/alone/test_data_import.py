@@ -39,7 +39,7 @@ def data_import(*arguments):
 @pytest.fixture
 def repository(tmp_path):
     """A DVC repository with the params file and the ignored paths of this one."""
-    names = ("params.yaml", ".gitignore", ".dvcignore", ".dvc/config", ".dvc/.gitignore")
+    names = ("params.yaml", ".gitignore", ".dvc/config", ".dvc/.gitignore")
     return open_repository(tmp_path, (*names, "data/raw/.gitignore"), os.environ)
 
 
