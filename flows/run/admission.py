@@ -44,8 +44,7 @@ def check_run(system: System, run: Run, *, draws: bool = True) -> None:
     if run.params.execution.runner == "ray":
         check_ray_address(run.params.execution)
         _check_ray_room(run.params.execution)
-    check_writable(run.root)
-    with Workspace(run.root).lease():
+    with taken(system, run):
         pass
 
 

@@ -38,7 +38,8 @@ class Checkout:
 
     def stale(self) -> str:
         """What `dvc status` lists besides the stage `code`, which always runs."""
-        return self.dvc("status").replace("code:\n\talways changed\n", "").strip()
+        listed = self.dvc("status").replace("code:\n\talways changed\n", "")
+        return listed.replace("Data and pipelines are up to date.", "").strip()
 
     def reasonloop(self, *arguments: str) -> str:
         command = [sys.executable, "-m", "flows.cli", *arguments]

@@ -239,9 +239,9 @@ def test_two_rounds(two_rounds):
 
 ROUND = """
 import pathlib, sys
-from pipeline_lib.loop.train import train
+from pipeline_lib.systems.loop.train import train
 from pipeline_lib.params_file import load_params
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.stage import Run
 
 params = load_params(profile="smoke", overrides=["rounds=3"])
 train(Run(root=pathlib.Path(sys.argv[1]), params=params, round_number=int(sys.argv[2])))

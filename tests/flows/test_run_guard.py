@@ -27,7 +27,7 @@ FLOW = """
 import pathlib, sys
 from flows.post_training import post_training
 from pipeline_lib.params_file import load_params
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.stage import Run
 
 params = load_params(profile="smoke", overrides=["execution.runner=thread"])
 post_training(Run(root=pathlib.Path(sys.argv[1]), params=params))

@@ -136,9 +136,9 @@ def test_docstrings_are_those_of_modules_classes_functions_and_attributes(tmp_pa
 STAGES = """
 import os, pathlib, sys
 from pipeline_lib import telemetry
-from pipeline_lib.loop import bootstrap, prepare
+from pipeline_lib.systems.loop import bootstrap, prepare
 from pipeline_lib.params.whole import Params
-from pipeline_lib.stages.stage import Run
+from pipeline_lib.systems.stage import Run
 
 breaks_at = int(sys.argv[2])
 record_work = telemetry.record_work

@@ -147,7 +147,7 @@ def test_a_message_is_one_plain_line(message, capsys):
 
 WATCHED = """
 import sys, time
-from flows.watch import watched
+from flows.run.watch import watched
 answers = iter([None, "the server has gone\\x1b[2J"])
 with watched(lambda: next(answers, None), poll_s=0.1):
     try:
@@ -182,7 +182,7 @@ def test_a_run_without_a_server_ends(last):
 
 LATE = """
 import threading, time
-from flows.watch import watched
+from flows.run.watch import watched
 polled, left = threading.Event(), threading.Event()
 def problem():
     polled.set()
@@ -205,7 +205,7 @@ def test_a_poll_that_outlasts_the_run_ends_nothing():
 
 RAYLIKE = """
 import os, signal, subprocess, threading, time
-from flows.watch import children_problem, watched
+from flows.run.watch import children_problem, watched
 child = subprocess.Popen(["sleep", "60"])
 subprocess.Popen(["sleep", "0"]).wait()
 problem = children_problem({"sleep"})

@@ -361,7 +361,7 @@ def test_shards_in_flight(execution, monkeypatch):
 
 LISTENERS = """
 import psutil
-from flows.runners import cluster
+from flows.ray.runners import cluster
 from pipeline_lib.params.whole import ExecutionParams
 
 with cluster(ExecutionParams(runner="ray", workers=1)):

@@ -167,7 +167,7 @@ SCRIPT = """
     from pipeline_lib.params.paths import VerifyParams
     from pipeline_lib.params.train import Method, TrainParams
     from pipeline_lib.records import Problem
-    from pipeline_lib.training.methods import TrainingRequest, train_policy
+    from pipeline_lib.train.methods import TrainingRequest, train_policy
 
     given = json.loads(sys.argv[1])
     train_policy(TrainingRequest(

@@ -128,8 +128,8 @@ import os, sys, psutil
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.verification.dispatch import Item
-from pipeline_lib.verification.pooled_verifiers import pooled_verifier
+from pipeline_lib.verify.dispatch import Item
+from pipeline_lib.verify.pooled_verifiers import pooled_verifier
 items = [
     Item(gold=MathGold(answer="x^2-1"), text="\\\\boxed{(x-1)(x+1)}"),
     Item(gold=CodeGold(entry_point="f", tests="assert f() == 1"), text="def f(): return 1"),

@@ -21,9 +21,9 @@ PORT = 18600
 START = """
 import pathlib, sys, time
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.engines.engine import ServedModel
-from pipeline_lib.serving.engines.vllm import VLLM
-from pipeline_lib.serving.supervisor.process import EngineProcess
+from pipeline_lib.engines.known.engine import ServedModel
+from pipeline_lib.engines.known.vllm import VLLM
+from pipeline_lib.engines.launch.process import EngineProcess
 environment, log, port = sys.argv[1:]
 serve = ServeParams(engine="vllm", environment=environment, options=("--workers",))
 launch = VLLM.launch(serve, ServedModel(model="m", name="m", port=int(port)))

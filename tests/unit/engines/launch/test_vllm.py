@@ -49,7 +49,7 @@ SERVE = ServeParams(
 START = """
 import pathlib, sys, time
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.serving.running_engine import serving_engine
+from pipeline_lib.engines.running_engine import serving_engine
 serve = ServeParams.model_validate_json(sys.argv[1])
 with serving_engine(serve, model=sys.argv[2], log_folder=pathlib.Path(sys.argv[3])) as engine:
     print(*engine.process_ids, flush=True)

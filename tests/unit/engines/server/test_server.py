@@ -20,8 +20,8 @@ LONG = {"model": "served", "prompt": "a secret question", "max_tokens": 480, "n"
 # Unusable weights, which fail at the first step.
 BROKEN = """
 import os, sys, torch
-from pipeline_lib.serving.front import server
-from pipeline_lib.serving.decoding.embedded_engine import EmbeddedEngine
+from pipeline_lib.engines.server import server
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 
 class Broken(EmbeddedEngine):
     def open_batch(self):

@@ -20,9 +20,9 @@ from tests.unit.publish.promotion.finished_workspace import finish
 BASE, TRAINED = ["cw"] * 12, ["cc"] * 12
 KILLED = """
 import os, pathlib, signal, sys
-from pipeline_lib.promotion.offer import make_offer, release
-from pipeline_lib.promotion.releases import Releases
-from pipeline_lib.storage.workspace import Workspace
+from pipeline_lib.publish.promotion.offer import make_offer, release
+from pipeline_lib.publish.promotion.releases import Releases
+from pipeline_lib.store.workspace import Workspace
 
 class Killed(Releases):
     def _point(self, release):

@@ -380,7 +380,7 @@ def test_closing_twice_and_asking_again():
 _ORPHAN = """
 import os, signal, sys, threading, time
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verification.math.workers.pool import MathPool, Question
+from pipeline_lib.verify.math.workers.pool import MathPool, Question
 pool = MathPool(MathLimits(soft_timeout_s=900, hard_timeout_s=900), num_workers=2)
 easy = Question(gold="x^2-1", answer="(x-1)(x+1)")
 pool.ask([easy] * 2)
