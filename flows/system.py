@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from prefect import flow
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-from flows.parallel.stages import OWN, StageRunner
+from flows.parallel.stages import StageRunner
 from flows.ray.runners import cluster, task_runner
 from flows.run.guard import run_guard
 from pipeline_lib.systems.stage import Run, System
@@ -43,10 +43,10 @@ def run_system(system: System, run: Run) -> None:
     named = all_stages.with_options(
         name=system.name, flow_run_name=f"{system.name}-{system.labels(run.params)[0]}"
     )
-    if not any(stage.beside or stage.asks_peers or stage.name in OWN for stage in system.stages):
+    params, execution = run.params, run.params.execution
+    if not any(stage.beside or stage.is_fanned_out(params) for stage in system.stages):
         named(system.name, run)
         return
-    execution = run.params.execution
     with cluster(execution, run.root):
         if any(stage.asks_peers for stage in system.stages):
             from flows.ray.classmate_peers import check_peers  # noqa: PLC0415 - for such systems alone

@@ -20,26 +20,22 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 
 INTERRUPTED = 130
 COMMANDS = (
-    *(
-        "loop.run:run",
-        "loop.stage:stage",
-        "loop.sample:sample",
-        "loop.verify:verify",
-        "loop.build:build",
-    ),
-    *(
-        "loop.evaluate:evaluate",
-        "loop.stage:report",
-        "loop.compute_curves:compute_curves",
-        "platform.promote:promote",
-    ),
-    *(
-        "serve:serve",
-        "files.overlap:overlap",
-        "files.import_model:import_model",
-        "loop.stages:stages",
-    ),
-    *("platform.kuberay:kuberay", "platform.doctor:doctor", "platform.deploy:deploy"),
+    "loop.run:run",
+    "loop.stage:stage",
+    "loop.sample:sample",
+    "loop.verify:verify",
+    "loop.build:build",
+    "loop.evaluate:evaluate",
+    "loop.stage:report",
+    "loop.compute_curves:compute_curves",
+    "platform.promote:promote",
+    "serve:serve",
+    "files.overlap:overlap",
+    "files.import_model:import_model",
+    "loop.stages:stages",
+    "platform.kuberay:kuberay",
+    "platform.doctor:doctor",
+    "platform.deploy:deploy",
 )
 """Functions by their modules in this package."""
 GROUPS = {
@@ -54,36 +50,51 @@ GROUPS = {
     "prr": (
         "Parallel latent branches (PRR): data in the files of TRM and HRM, training, evaluation.",
         (
-            *("prr.data:build_arc", "prr.data:build_sudoku", "prr.data:build_maze"),
-            *("prr.data:build_synthetic", "prr.models:train", "prr.models:evaluate"),
-            *("prr.models:show", "prr.models:run"),
+            "prr.data:build_arc",
+            "prr.data:build_sudoku",
+            "prr.data:build_maze",
+            "prr.data:build_synthetic",
+            "prr.models:train",
+            "prr.models:evaluate",
+            "prr.models:show",
+            "prr.models:run",
         ),
     ),
     "pacore": (
         "Parallel paths, compacted and synthesized over rounds (PaCoRe).",
         (
-            *(
-                "pacore.solve:solve",
-                "pacore.solve:batch",
-                "pacore.solve:consensus",
-                "pacore.serve:serve",
-            ),
-            *("pacore.cluster:master", "pacore.cluster:worker", "pacore.train:base"),
-            *("pacore.train:train", "pacore.evaluate:evaluate", "pacore.evaluate:run"),
+            "pacore.solve:solve",
+            "pacore.solve:batch",
+            "pacore.solve:consensus",
+            "pacore.serve:serve",
+            "pacore.cluster:master",
+            "pacore.cluster:worker",
+            "pacore.train:base",
+            "pacore.train:train",
+            "pacore.evaluate:evaluate",
+            "pacore.evaluate:run",
         ),
     ),
     "apr": (
         "A model that spawns and joins threads of its own (APR): traces, training, evaluation.",
         (
-            *("apr.data:generate", "apr.train:train", "apr.train:rl", "apr.evaluate:evaluate"),
-            *("apr.evaluate:trace", "apr.solve:solve", "apr.run:run"),
+            "apr.data:generate",
+            "apr.train:train",
+            "apr.train:rl",
+            "apr.evaluate:evaluate",
+            "apr.evaluate:trace",
+            "apr.solve:solve",
+            "apr.run:run",
         ),
     ),
     "classmate": (
         "Peers that continue a chain and share its reward (Classmate).",
         (
-            *("classmate.run:run", "classmate.train:train", "classmate.train:evaluate"),
-            *("classmate.probe:probe", "classmate.run:show"),
+            "classmate.run:run",
+            "classmate.train:train",
+            "classmate.train:evaluate",
+            "classmate.probe:probe",
+            "classmate.run:show",
         ),
     ),
     "stream": (
@@ -93,13 +104,11 @@ GROUPS = {
     "export": (
         "A finished run, or a model, in the formats of other tools.",
         (
-            *(
-                "files.export:inspect",
-                "files.export:lm_eval",
-                "files.export:policy",
-                "files.export:pacore_cache",
-            ),
-            *("files.export:model",),
+            "files.export:inspect",
+            "files.export:lm_eval",
+            "files.export:policy",
+            "files.export:pacore_cache",
+            "files.export:model",
         ),
     ),
 }

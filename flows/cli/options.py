@@ -55,7 +55,7 @@ class ParamsOptions:
     ] = None
     profile: Annotated[
         str | None,
-        Parameter(help="Overrides the params file: a name in profiles/, or a YAML file."),
+        Parameter(help="Overrides the params file: the name of a profile, or a YAML file."),
     ] = None
     overrides: Annotated[
         tuple[str, ...],

@@ -20,7 +20,10 @@ OWN: Mapping[str, str] = {
     "classmate-train": "flows.ray.classmate_peers:train",
     "classmate-evaluate": "flows.ray.classmate_peers:evaluate",
 }
-"""Bodies of stages that are more than one task, as ``module:function`` of a `Run`."""
+"""Bodies of stages that are more than one task, as ``module:function`` of a `Run`.
+
+They are imported when they are called, since the imports of the loop take seconds.
+"""
 
 
 class StageRunner:

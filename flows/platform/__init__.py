@@ -1,1 +1,1 @@
-"""What lives longer than a run: deployments, their registration, alerts."""
+"""Deployments, their registration, alerts."""

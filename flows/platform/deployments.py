@@ -33,7 +33,7 @@ def post_training(
 
     Args:
         workspace: Folder of the run; relative to the worker's folder. Default: that folder.
-        profile: A name in profiles/, or a YAML file.
+        profile: The name of a profile, or a YAML file.
         overrides: KEY=VALUE over params.yaml and the profile, as in train.lr=1e-4.
         run: Workspace and all params, in place of the others.
     """
@@ -57,7 +57,7 @@ def evaluate(
 
     Args:
         workspace: Folder of the run; relative to the worker's folder. Default: that folder.
-        profile: A name in profiles/, or a YAML file.
+        profile: The name of a profile, or a YAML file.
         overrides: KEY=VALUE over params.yaml and the profile, as in evaluate.num_paths=16.
         run: Workspace and all params, in place of the others.
     """

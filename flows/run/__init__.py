@@ -1,1 +1,1 @@
-"""What surrounds any run: admission, guard, fan-out, failures, the end of a run."""
+"""Admission, guard, failures and watchdogs of a run."""

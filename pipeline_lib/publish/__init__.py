@@ -1,1 +1,1 @@
-"""What leaves a run: reports, exports, releases, streams."""
+"""Reports, exports, releases and Kafka streams of runs."""

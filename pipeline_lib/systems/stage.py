@@ -108,9 +108,9 @@ class System:
     """That of its command."""
     stages: tuple[Stage, ...]
     labels: Callable[[Params], tuple[str, ...]]
-    """What its runs are looked for by; the first is in the name of its flow run."""
+    """Tags of its runs in Prefect; the first is part of the name of its flow run."""
     rollouts: Callable[[Params], str] = lambda _: "in_process"
-    """Where its trainings draw: ``in_process``, or a server that outlives no worker."""
+    """The param ``rollouts`` of its trainings: in their own process, or at an engine's server."""
     preflight: str | None = None
     """``module:function`` of ``(run, draws=bool)``; ``draws``: its engine may be started."""
     room: str | None = None

@@ -37,7 +37,7 @@ class Checkout:
         return _output([str(_BINARIES / "dvc"), *arguments], self.folder, self._with_python())
 
     def stale(self) -> str:
-        """What `dvc status` lists besides the stage `code`, which always runs."""
+        """The stale stages by `dvc status`, without `code`, which always runs."""
         listed = self.dvc("status").replace("code:\n\talways changed\n", "")
         return listed.replace("Data and pipelines are up to date.", "").strip()
 

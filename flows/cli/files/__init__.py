@@ -1,1 +1,1 @@
-"""Commands that read or write files of other tools, and the embedded engine's server."""
+"""Commands that read or write files of other tools."""

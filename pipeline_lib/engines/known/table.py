@@ -76,7 +76,7 @@ def check_own_engine(serve: ServeParams, *, is_started: bool) -> None:
     if engine_named(serve.engine).is_external:
         others = [name for name, engine in ENGINES.items() if not engine.is_external]
         raise BadInputError(
-            f"serve.engine={serve.engine}: the loop draws from policies that it trains, and "
+            f"serve.engine={serve.engine}: a run draws from policies that it trains, and "
             f"a running server has its own model; set one of {', '.join(others)} (`reasonloop "
             "sample` can use a running server)"
         )

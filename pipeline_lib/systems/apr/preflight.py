@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 
 def check_run(run: Run, *, draws: bool) -> None:
     """Check that the stages of ``run`` fit each other; as `check_stages`."""
-    del draws  # by the embedded engine
+    del draws  # the embedded engine is always installed
     check_stages(run.params.apr)
 
 
