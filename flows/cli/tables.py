@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rich.table import Table
 
 from flows.run.terminal import console
-from pipeline_lib.publish.reporting.tables import Table as ReportTable
+from pipeline_lib.study.pages.tables import Table as ReportTable
 
 
 def print_table(table: ReportTable) -> None:

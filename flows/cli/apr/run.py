@@ -8,8 +8,8 @@ from rich.table import Table
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_WORKSPACE, ParamsOptions, WorkspaceOptions
 from flows.cli.orchestrated import run_whole
 from flows.run.terminal import console, say
-from pipeline_lib.publish.reporting.wording import points
 from pipeline_lib.store.files import read_json
+from pipeline_lib.study.pages.wording import points
 from pipeline_lib.systems.apr.stages import APR
 
 

@@ -16,10 +16,11 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.publish.reporting import tables
 from pipeline_lib.publish.reporting.report import ReportInput
-from pipeline_lib.publish.reporting.wording import level, percent
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_text
 from pipeline_lib.store.folders import replaced
+from pipeline_lib.study.pages.tables import mapping_table, markdown_tables
+from pipeline_lib.study.pages.wording import level, percent
 from pipeline_lib.study.plan import temperatures
 
 CARD_NAME = "model_card.md"
@@ -43,14 +44,14 @@ def model_card(source: ReportInput, params: Params) -> str:
             *source.limits_of_claim,
             _made_of(source, params),
             "## Results",
-            tables.markdown_tables(shown),
+            markdown_tables(shown),
             _how_measured(source),
             "## Data",
             _data(source, params),
             "## Limits",
             *_limits(source, params),
             "## Digests",
-            tables.markdown_tables([tables.mapping_table("Digests of the run", source.lineage)]),
+            markdown_tables([mapping_table("Digests of the run", source.lineage)]),
         ]
     )
     return str(ModelCard(f"---\n{_metadata(source, params).to_yaml()}\n---\n\n{text}\n"))
@@ -166,12 +167,12 @@ def _how_measured(source: ReportInput) -> str:
 
 
 def _data(source: ReportInput, params: Params) -> str:
-    figures = tables.mapping_table("Training data", source.data_counts)
-    overlap = tables.mapping_table("Overlap of train and test questions", source.overlap)
+    figures = mapping_table("Training data", source.data_counts)
+    overlap = mapping_table("Overlap of train and test questions", source.overlap)
     return (
         f"Problems of {params.prepare.dataset}; no question of the test split is in a training "
         f"split.\n\n"
-        f"{tables.markdown_tables([figures, overlap])}"
+        f"{markdown_tables([figures, overlap])}"
     )
 
 

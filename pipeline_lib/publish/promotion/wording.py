@@ -8,8 +8,8 @@ from pipeline_lib.publish.promotion.releases import Facts, Release
 from pipeline_lib.publish.reporting import tables
 from pipeline_lib.publish.reporting.headline import make_headline
 from pipeline_lib.publish.reporting.run_compute import TrainingCompute
-from pipeline_lib.publish.reporting.tables import Table
-from pipeline_lib.publish.reporting.wording import (
+from pipeline_lib.study.pages.tables import Table, markdown_tables
+from pipeline_lib.study.pages.wording import (
     EMPTY,
     count,
     difference,
@@ -28,7 +28,7 @@ def title(compared: Compared) -> str:
 
 def description(compared: Compared) -> str:
     """Gain with interval, flips and cost as Markdown: the text of the form."""
-    shown = tables.markdown_tables([gain_table(compared), cost_table(compared)])
+    shown = markdown_tables([gain_table(compared), cost_table(compared)])
     return "\n\n".join([f"### {title(compared)}", *_sentences(compared), shown]) + "\n"
 
 
@@ -39,7 +39,7 @@ def details(compared: Compared) -> str:
         tables.paired_table(comparison, against=against),
         tables.flip_table(comparison, limit=_FLIPS_SHOWN),
     ]
-    return f"{description(compared)}\n{tables.markdown_tables(more)}\n"
+    return f"{description(compared)}\n{markdown_tables(more)}\n"
 
 
 def regression(facts: Facts) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from pipeline_lib.publish.reporting.run_compute import RunCompute, TrainingCompute
-from pipeline_lib.publish.reporting.wording import count, percent
+from pipeline_lib.study.pages.wording import count, percent
 from pipeline_lib.train.control_report import ControlReport
 
 _LEAST_SHARE = 0.95

@@ -7,11 +7,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from pipeline_lib.params.evaluate import Strategy
-from pipeline_lib.publish.reporting.plots import STYLE, Plot, new_figure, svg_text
-from pipeline_lib.publish.reporting.tables import Table
-from pipeline_lib.publish.reporting.wording import EMPTY, count, difference, level, score
 from pipeline_lib.records import Row
 from pipeline_lib.study.curves.result import ComputeCurves, CurvePoint
+from pipeline_lib.study.pages.figures import STYLE, Plot, new_figure, svg_text
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import EMPTY, count, difference, level, score
 from pipeline_lib.study.statistics.paired import DifferenceFinding
 
 _SIZE_INCHES = (4.8, 5.0)

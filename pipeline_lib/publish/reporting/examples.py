@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline_lib.publish.reporting.wording import words
 from pipeline_lib.records import FinishReason, Group, JudgedPath
 from pipeline_lib.study.comparison import Comparison
+from pipeline_lib.study.pages.wording import words
 from pipeline_lib.train.rows.groups import pick_groups, problem_ids
 from pipeline_lib.verdicts import Status
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pipeline_lib.publish.reporting.wording import level, p_equation, percent, points
 from pipeline_lib.study.comparison import Comparison
+from pipeline_lib.study.pages.wording import level, p_equation, percent, points
 from pipeline_lib.study.result import EvaluationResult, FurtherResults
 from pipeline_lib.study.statistics.paired import DifferenceFinding, PairedDifference
 

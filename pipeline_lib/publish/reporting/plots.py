@@ -1,74 +1,32 @@
-"""Plots as SVG text for light and dark mode, without global matplotlib state.
+"""Figures of the main job: pass@k, problems, training, seconds."""
 
-A figure fits beside another on a wide screen and alone on a phone. Colours are drawn as fixed
-values and then replaced by CSS variables that the SVG defines, so one file serves the report and
-the folder of plots.
-"""
-
-import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
-from pipeline_lib.publish.reporting.wording import words
 from pipeline_lib.records import Interval
+from pipeline_lib.study.pages.figures import (
+    ACCENT,
+    BASE,
+    CONTROL,
+    FAINT,
+    INK,
+    STYLE,
+    Plot,
+    new_figure,
+    svg_text,
+)
+from pipeline_lib.study.pages.wording import words
 from pipeline_lib.study.summary import EvalSummary
 
 TrainingRow = Mapping[str, float]
 """One logged step: ``step`` and any of loss, reward, entropy, mean_tokens and others."""
 
 TRAINING_PREFIX = "training_"
-_INK, _FAINT, _BASE, _ACCENT = "#1c2024", "#d8dbdf", "#7d858e", "#0b6e6e"
-_CONTROL = "#b26a1f"
-_DARK = {
-    _INK: "#e6e8ea",
-    _FAINT: "#3a4046",
-    _BASE: "#98a1aa",
-    _ACCENT: "#4fc3bd",
-    _CONTROL: "#e0a35e",
-}
-_COLORS = {"base": _BASE, "control": _CONTROL, "trained": _ACCENT}
-_SIZE_INCHES = (4.4, 2.9)
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "reasonloop",
-    "font.family": "sans-serif",
-    "font.size": 9.5,
-    "axes.edgecolor": _FAINT,
-    "axes.labelcolor": _INK,
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "grid.color": _FAINT,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "lines.linewidth": 1.8,
-    "legend.frameon": False,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-}
-_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-"""Metadata is left out, so that equal data give equal bytes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """One figure: file stem, title, alternative text, and SVG."""
-
-    name: str
-    title: str
-    alt: str
-    svg: str
+_COLORS = {"base": BASE, "control": CONTROL, "trained": ACCENT}
 
 
 def pass_at_k_plot(summaries: Mapping[str, EvalSummary]) -> Plot:
@@ -152,8 +110,8 @@ def _training_plot(name: str, rows: Sequence[TrainingRow]) -> Plot:
         ]
         for phase, points in parts:
             steps, values = zip(*points, strict=True)
-            axes.plot(steps, values, color=_ACCENT, alpha=0.3, lw=1)
-            axes.plot(steps, _smoothed(values), color=_ACCENT)
+            axes.plot(steps, values, color=ACCENT, alpha=0.3, lw=1)
+            axes.plot(steps, _smoothed(values), color=ACCENT)
             if len(parts) > 1:
                 _mark_phase(axes, phase, steps[0])
         axes.set_xlabel("step")
@@ -171,7 +129,7 @@ def _training_plot(name: str, rows: Sequence[TrainingRow]) -> Plot:
 
 
 def _mark_phase(axes: Axes, phase: str, start: float) -> None:
-    axes.axvline(start, color=_FAINT, lw=1)
+    axes.axvline(start, color=FAINT, lw=1)
     axes.text(
         start,
         0.99,
@@ -180,7 +138,7 @@ def _mark_phase(axes: Axes, phase: str, start: float) -> None:
         rotation="vertical",
         verticalalignment="top",
         fontsize=8,
-        color=_INK,
+        color=INK,
     )
 
 
@@ -195,7 +153,7 @@ def seconds_plot(seconds: Mapping[str, float]) -> Plot:
     """Bar chart of seconds by stage."""
     with mpl.rc_context(STYLE | {"axes.grid.axis": "x"}):
         figure, axes = new_figure()
-        axes.barh([words(stage) for stage in seconds], list(seconds.values()), color=_ACCENT)
+        axes.barh([words(stage) for stage in seconds], list(seconds.values()), color=ACCENT)
         axes.invert_yaxis()
         axes.set_xlabel("seconds")
         shares = ", ".join(f"{words(stage)} {value:.0f}" for stage, value in seconds.items())
@@ -205,26 +163,3 @@ def seconds_plot(seconds: Mapping[str, float]) -> Plot:
             alt=f"Seconds by stage: {shares}.",
             svg=svg_text(figure),
         )
-
-
-def new_figure(size_inches: tuple[float, float] = _SIZE_INCHES) -> tuple[Figure, Axes]:
-    """An empty figure; call it, like all drawing, within `STYLE`."""
-    figure = Figure(figsize=size_inches, layout="constrained")
-    FigureCanvasSVG(figure)
-    return figure, figure.add_subplot()
-
-
-def svg_text(figure: Figure) -> str:
-    """The figure as SVG for light and dark mode."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", transparent=True, metadata=_NO_METADATA)
-    text = buffer.getvalue()
-    for color in _DARK:
-        text = text.replace(color, f"var(--c{color[1:]}, {color})")
-    light = "".join(f"--c{color[1:]}:{color};" for color in _DARK)
-    dark = "".join(f"--c{color[1:]}:{value};" for color, value in _DARK.items())
-    style = (
-        f"<style>svg{{{light}}} text{{font-family:system-ui,sans-serif!important}}"
-        f"@media (prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
-    )
-    return text.replace("<defs>", f"{style}<defs>", 1)

@@ -22,12 +22,14 @@ from pipeline_lib.publish.reporting.curve_plots import curve_table, plot_curves
 from pipeline_lib.publish.reporting.examples import pick_examples
 from pipeline_lib.publish.reporting.headline import EQUAL, Headline, make_loop_headline
 from pipeline_lib.publish.reporting.metrics_file import StageCosts
-from pipeline_lib.publish.reporting.pages import page_environment
-from pipeline_lib.publish.reporting.plots import TRAINING_PREFIX, Plot, TrainingRow
+from pipeline_lib.publish.reporting.plots import TRAINING_PREFIX, TrainingRow
 from pipeline_lib.publish.reporting.run_compute import RunCompute
 from pipeline_lib.records import Group
 from pipeline_lib.store.files import write_text
 from pipeline_lib.study.curves.result import ComputeCurves
+from pipeline_lib.study.pages.environment import page_environment
+from pipeline_lib.study.pages.figures import Plot
+from pipeline_lib.study.pages.tables import Table, mapping_table
 from pipeline_lib.study.result import EvaluationResult, FurtherResults
 from pipeline_lib.train.control_report import ControlReport
 
@@ -86,7 +88,7 @@ class ReportInput:
         )
 
     @property
-    def by_temperature(self) -> tables.Table | None:
+    def by_temperature(self) -> Table | None:
         """Scores at all temperatures and of baselines; None if there is nothing further."""
         if self.further == FurtherResults():
             return None
@@ -189,7 +191,7 @@ def render(source: ReportInput, drawn: Mapping[str, Plot]) -> str:
     )
 
 
-def _tables(source: ReportInput) -> dict[str, tables.Table]:
+def _tables(source: ReportInput) -> dict[str, Table]:
     result, comparison = source.result, source.result.comparison
     over, by_temperature = result.over_control, source.by_temperature
     return {
@@ -202,10 +204,10 @@ def _tables(source: ReportInput) -> dict[str, tables.Table]:
         "flips": tables.flip_table(comparison, limit=_FLIPS_SHOWN),
         "statuses": tables.status_table(source.result.summaries),
         "costs": tables.cost_table(source.costs),
-        "spending": tables.mapping_table("Spending on sampling", source.spending),
-        "data": tables.mapping_table("Data card", source.data_counts),
-        "overlap": tables.mapping_table("Overlap of train and test", source.overlap),
+        "spending": mapping_table("Spending on sampling", source.spending),
+        "data": mapping_table("Data card", source.data_counts),
+        "overlap": mapping_table("Overlap of train and test", source.overlap),
         "shared": tables.overlap_table(source.shared_runs),
-        "lineage": tables.mapping_table("Digests of the run", source.lineage),
-        "revision": tables.mapping_table("Revision that wrote this report", source.revision),
+        "lineage": mapping_table("Digests of the run", source.lineage),
+        "revision": mapping_table("Revision that wrote this report", source.revision),
     }

@@ -1,12 +1,14 @@
-"""The tables of the report as text cells, for HTML, console and Prefect artifacts."""
+"""Tables of the report of the main job."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.publish.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.publish.reporting.run_compute import RunCompute
-from pipeline_lib.publish.reporting.wording import (
+from pipeline_lib.records import Interval
+from pipeline_lib.study.comparison import Comparison
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import (
     EMPTY,
     count,
     difference,
@@ -17,21 +19,10 @@ from pipeline_lib.publish.reporting.wording import (
     score,
     words,
 )
-from pipeline_lib.records import Interval
-from pipeline_lib.study.comparison import Comparison
 from pipeline_lib.study.result import EvaluationResult, FurtherResults
 from pipeline_lib.study.statistics.paired import PairedDifference
 from pipeline_lib.study.summary import EvalSummary
 from pipeline_lib.verdicts import Status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Caption, column titles and rows of text; the first cell is the row header."""
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def score_table(summaries: Mapping[str, EvalSummary]) -> Table:
@@ -253,31 +244,3 @@ def overlap_table(samples: Sequence[OverlapSample]) -> Table:
         columns=("test problem", "train problem", "shared words"),
         rows=tuple((sample.test_id, sample.train_id, sample.words) for sample in samples),
     )
-
-
-def mapping_table(caption: str, values: Mapping[str, str | float]) -> Table:
-    """A table of names and values."""
-    rows = tuple(
-        (words(name), value if isinstance(value, str) else count(value))
-        for name, value in values.items()
-    )
-    return Table(caption=caption, columns=("what", "value"), rows=rows)
-
-
-def markdown(title: str, sentences: Sequence[str], tables: Sequence[Table]) -> str:
-    """Title, sentences and tables as Markdown."""
-    return "\n\n".join([f"# {title}", *sentences, markdown_tables(tables)]) + "\n"
-
-
-def markdown_tables(tables: Sequence[Table]) -> str:
-    """Tables as Markdown, each under its caption."""
-    return "\n\n".join(_markdown_table(table) for table in tables)
-
-
-def _markdown_table(table: Table) -> str:
-    return "\n".join([f"**{table.caption}**", "", *_markdown_lines(table)])
-
-
-def _markdown_lines(table: Table) -> Iterator[str]:
-    for cells in (table.columns, ("---",) * len(table.columns), *table.rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -11,7 +11,7 @@ from pipeline_lib.engines.client.single_draws import EndpointDraws, SingleDraws
 from pipeline_lib.engines.embedded.draws import LiveDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.publish.reporting.wording import words
+from pipeline_lib.study.pages.wording import words
 from pipeline_lib.systems.apr.draw_text import TextTokens
 from pipeline_lib.systems.apr.language import (
     ANSWER,

@@ -15,13 +15,14 @@ from pipeline_lib.publish.reporting.metrics_file import (
 from pipeline_lib.publish.reporting.report import write_report
 from pipeline_lib.publish.reporting.revision import read_revision
 from pipeline_lib.store.files import write_json, write_text
+from pipeline_lib.study.pages.tables import markdown
 from pipeline_lib.systems.loop.finished_run import read_finished_run
 from pipeline_lib.telemetry import record_work
 
 if TYPE_CHECKING:
     import pathlib
 
-    from pipeline_lib.publish.reporting.tables import Table
+    from pipeline_lib.study.pages.tables import Table
     from pipeline_lib.systems.stage import Run
 
 SUMMARY_NAME = "summary.json"
@@ -70,6 +71,6 @@ def write_reports(run: Run) -> Written:
     return Written(
         report=files.report,
         title=found.title,
-        summary=tables.markdown(found.title, sentences, shown),
+        summary=markdown(found.title, sentences, shown),
         scores=scores,
     )

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import matplotlib as mpl
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
-from pipeline_lib.publish.reporting.plots import STYLE, Plot, new_figure, svg_text
-from pipeline_lib.publish.reporting.wording import percent
 from pipeline_lib.records import Interval
+from pipeline_lib.study.pages.figures import STYLE, Plot, new_figure, svg_text
+from pipeline_lib.study.pages.wording import percent
 from pipeline_lib.systems.apr.evaluation.figures import ModelFigures
 
 _SIZE_INCHES = (4.8, 4.6)

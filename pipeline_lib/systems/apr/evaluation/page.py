@@ -3,10 +3,10 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from pipeline_lib.publish.reporting.pages import page_environment
-from pipeline_lib.publish.reporting.plots import Plot
-from pipeline_lib.publish.reporting.tables import Table
 from pipeline_lib.store.files import write_text
+from pipeline_lib.study.pages.environment import page_environment
+from pipeline_lib.study.pages.figures import Plot
+from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.systems.apr.evaluation.curves import curve_plots
 from pipeline_lib.systems.apr.evaluation.figures import TOKEN_COUNTS, ModelFigures
 from pipeline_lib.systems.apr.rollouts import Row

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pipeline_lib.publish.reporting.tables import Table
-from pipeline_lib.publish.reporting.wording import (
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import (
     count,
     difference,
     level,

@@ -12,9 +12,9 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.trained import trained_on
-from pipeline_lib.publish.reporting.tables import Table
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import check_output, write_json
+from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.summary import EvalSummary, evaluate_groups
 from pipeline_lib.systems.classmate.evaluation.continuations import continue_prefixes
 from pipeline_lib.systems.classmate.evaluation.figures import (

@@ -7,7 +7,7 @@ of measures.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline_lib.publish.reporting.wording import difference, percent
+from pipeline_lib.study.pages.wording import difference, percent
 from pipeline_lib.study.statistics.paired import DifferenceFinding, PairedDifference
 from pipeline_lib.systems.classmate.evaluation.figures import MEAN, PolicyComparison
 

@@ -4,11 +4,11 @@ import pathlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 
-from pipeline_lib.publish.reporting.pages import page_environment
-from pipeline_lib.publish.reporting.tables import Table
-from pipeline_lib.publish.reporting.wording import EMPTY, difference, level, p_value, percent, score
 from pipeline_lib.records import Interval, Row
 from pipeline_lib.store.files import write_text
+from pipeline_lib.study.pages.environment import page_environment
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import EMPTY, difference, level, p_value, percent, score
 from pipeline_lib.study.statistics.paired import PairedDifference
 from pipeline_lib.systems.classmate.evaluation.figures import WHICH, PolicyComparison, PolicyFigures
 

@@ -8,11 +8,11 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from pipeline_lib.publish.reporting.pages import page_environment
-from pipeline_lib.publish.reporting.plots import STYLE, Plot, new_figure, svg_text
-from pipeline_lib.publish.reporting.tables import Table
-from pipeline_lib.publish.reporting.wording import EMPTY, difference, level, percent, points, score
 from pipeline_lib.store.files import write_text
+from pipeline_lib.study.pages.environment import page_environment
+from pipeline_lib.study.pages.figures import STYLE, Plot, new_figure, svg_text
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import EMPTY, difference, level, percent, points, score
 from pipeline_lib.systems.classmate.probe.figures import (
     ProbedChain,
     SharePoint,

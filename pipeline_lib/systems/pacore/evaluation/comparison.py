@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pipeline_lib.publish.reporting.tables import Table
-from pipeline_lib.publish.reporting.wording import EMPTY, difference, level, percent, score
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import EMPTY, difference, level, percent, score
 from pipeline_lib.study.statistics.paired import DifferenceFinding
 from pipeline_lib.systems.pacore.evaluation.result import AgainstVotes, Axis, PacoreResult
 

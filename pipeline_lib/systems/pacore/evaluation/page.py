@@ -11,10 +11,10 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
-from pipeline_lib.publish.reporting.pages import page_environment
-from pipeline_lib.publish.reporting.plots import STYLE, Plot, new_figure, svg_text
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import write_text
+from pipeline_lib.study.pages.environment import page_environment
+from pipeline_lib.study.pages.figures import STYLE, Plot, new_figure, svg_text
 from pipeline_lib.systems.pacore.evaluation.comparison import (
     against_table,
     headline,

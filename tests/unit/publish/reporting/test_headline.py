@@ -4,8 +4,8 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.publish.reporting.headline import make_headline, make_loop_headline
 from pipeline_lib.publish.reporting.metrics_file import build_further_metrics
 from pipeline_lib.publish.reporting.tables import temperature_table
-from pipeline_lib.publish.reporting.wording import EMPTY
 from pipeline_lib.store.files import read_checked, write_checked
+from pipeline_lib.study.pages.wording import EMPTY
 from pipeline_lib.study.result import Baseline, FurtherResults, evaluate_policies
 from tests.unit.study.judged_groups import judged_group
 

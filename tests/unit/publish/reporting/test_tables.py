@@ -5,7 +5,7 @@ import pytest
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.publish.reporting import tables
 from pipeline_lib.publish.reporting.metrics_file import StageCosts, TokenCount
-from pipeline_lib.publish.reporting.tables import Table
+from pipeline_lib.study.pages.tables import Table, mapping_table, markdown
 from pipeline_lib.study.result import evaluate_policies
 from tests.unit.publish.reporting.demo_report import demo_input
 from tests.unit.study.judged_groups import judged_group
@@ -34,7 +34,7 @@ def test_every_row_is_as_wide_as_its_header(source, result):
         tables.cost_table(
             StageCosts(seconds={"train": 1.0}, total_seconds=1.0, tokens={}, peaks_mib={})
         ),
-        tables.mapping_table("Lineage", {"model": "abc", "rows": 3}),
+        mapping_table("Lineage", {"model": "abc", "rows": 3}),
     ]
     assert all(len(row) == len(table.columns) for table in made for row in table.rows)
 
@@ -95,5 +95,5 @@ def test_costs_have_totals_and_stages_without_tokens_a_dash():
 def test_markdown_keeps_bars_inside_their_cell():
     """A bar in a problem id must not open a new column."""
     table = Table(caption="Flips", columns=("problem", "base"), rows=(("a|b", "1"),))
-    text = tables.markdown("T", ["S."], [table])
+    text = markdown("T", ["S."], [table])
     assert text == "# T\n\nS.\n\n**Flips**\n\n| problem | base |\n| --- | --- |\n| a\\|b | 1 |\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_lib.publish.reporting import wording
+from pipeline_lib.study.pages import wording
 from pipeline_lib.records import Interval
 
 

@@ -5,7 +5,7 @@ import pathlib
 
 import jinja2
 
-from pipeline_lib.publish.reporting.wording import difference, p_equation, percent
+from pipeline_lib.study.pages.wording import difference, p_equation, percent
 
 
 def page_environment(folder: pathlib.Path) -> jinja2.Environment:

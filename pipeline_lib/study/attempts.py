@@ -1,0 +1,116 @@
+"""Judged attempts at problems, and what each cost: the record that every evaluation keeps."""
+
+import json
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from pipeline_lib.records import Problem, Row
+from pipeline_lib.store import shards
+
+ATTEMPTS_KIND = "attempts"
+MAIN = "main"
+"""Name of the problem set of a run of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one attempt, or the attempts at one problem, cost. All figures may be means."""
+
+    drawn: float = 0.0
+    """Drawn tokens."""
+    prompt: float = 0.0
+    """Tokens of the prompts that were read, those of a scorer included."""
+    critical: float = 0.0
+    """Tokens of the longest chain of draws that depend on each other."""
+    longest: float = 0.0
+    """Tokens of the longest sequence, prompt included where it is known."""
+    seconds: float | None = None
+    """Seconds of processors, or of GPUs; None if unknown."""
+
+    @classmethod
+    def mean(cls, costs: Sequence[Self]) -> Self:
+        """The mean of each figure.
+
+        Raises:
+            ZeroDivisionError: there are no costs.
+        """
+        known = [one.seconds for one in costs if one.seconds is not None]
+        count = len(costs)
+        return cls(
+            drawn=sum(one.drawn for one in costs) / count,
+            prompt=sum(one.prompt for one in costs) / count,
+            critical=sum(one.critical for one in costs) / count,
+            longest=sum(one.longest for one in costs) / count,
+            seconds=sum(known) / count if len(known) == count else None,
+        )
+
+    @property
+    def total(self) -> float:
+        """Drawn and prompt tokens."""
+        return self.drawn + self.prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One judged attempt of an arm at a problem."""
+
+    problem_id: str
+    arm: str
+    """Unique name of the arm."""
+    sample: int
+    """From 0, by arm and problem."""
+    right: bool | None
+    """By the strict rule; None: it could not be judged."""
+    cost: Cost
+    lenient: bool | None = None
+    score: float | None = None
+    """None where the kind of the problem has none."""
+    answer: str | None = None
+    set: str = MAIN
+    """Name of the problem set."""
+    extra: Mapping[str, float] = field(default_factory=dict)
+    """Further numbers of the system."""
+
+    def row(self) -> Row:
+        """Flat form; ``extra`` becomes a JSON string."""
+        return {
+            "problem_id": self.problem_id,
+            "arm": self.arm,
+            "set": self.set,
+            "sample": self.sample,
+            "right": self.right,
+            "lenient": self.lenient,
+            "score": self.score,
+            "answer": self.answer,
+            "drawn": self.cost.drawn,
+            "prompt": self.cost.prompt,
+            "critical": self.cost.critical,
+            "longest": self.cost.longest,
+            "seconds": self.cost.seconds,
+            "extra": json.dumps(dict(self.extra), sort_keys=True),
+        }
+
+
+def write_attempts(
+    folder: pathlib.Path, attempts: Iterable[Attempt], *, key: str = ATTEMPTS_KIND
+) -> None:
+    """Write the table of attempts, sealed."""
+    shards.write_table(folder, [one.row() for one in attempts], kind=ATTEMPTS_KIND, key=key)
+
+
+def by_problem(attempts: Iterable[Attempt]) -> dict[str, list[Attempt]]:
+    """The attempts at each problem, in the order in which the problems come first."""
+    found: dict[str, list[Attempt]] = {}
+    for one in attempts:
+        found.setdefault(one.problem_id, []).append(one)
+    return found
+
+
+def problem_rows(problems: Iterable[Problem], *, set_name: str = MAIN) -> list[dict[str, Any]]:
+    """Rows by which problems of different workspaces are joined: id, kind, question and gold."""
+    return [
+        {name: row[name] for name in ("id", "kind", "question", "gold")} | {"set": set_name}
+        for row in (problem.row() for problem in problems)
+    ]

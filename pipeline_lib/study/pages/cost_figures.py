@@ -1,0 +1,117 @@
+"""Figures of accuracy against costs: the points of an arm's family joined by a line."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
+
+from pipeline_lib.records import Interval
+from pipeline_lib.study.attempts import Cost
+from pipeline_lib.study.pages.figures import STYLE, Plot, new_figure, svg_text
+from pipeline_lib.study.pages.wording import percent
+from pipeline_lib.study.study import ALL, Study
+
+AXES: Mapping[str, Callable[[Cost], float]] = {
+    "drawn tokens": lambda cost: cost.drawn,
+    "drawn and prompt tokens": lambda cost: cost.total,
+    "critical path in tokens": lambda cost: cost.critical,
+}
+"""Costs that accuracy is drawn against, per problem."""
+ACCURACIES = ("accuracy", "pass@1")
+"""Measures of whole problems that any arm can be compared by."""
+_SIZE_INCHES = (4.8, 4.6)
+# Mid-tones for light and dark backgrounds; markers distinguish them as well.
+_COLORS = ("#0b8f8f", "#c77d0a", "#8a6fc9", "#d4553f", "#4f8fd6", "#5c9e3d", "#c23b9c", "#7d858e")
+_MARKERS = "osD^vP*X"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostPoint:
+    """An accuracy and its cost."""
+
+    family: str
+    """Points of one family are joined."""
+    label: str
+    score: Interval
+    cost: Cost
+    upper_bound: bool = False
+
+
+def cost_figures(study: Study) -> list[Plot]:
+    """A figure for each cost; none with fewer than two points."""
+    bounds = {one.name for one in study.arms if one.upper_bound}
+    points = [
+        CostPoint(
+            family=_family(one.arm, one.measure),
+            label=one.arm,
+            score=one.interval,
+            cost=one.cost,
+            upper_bound=one.arm in bounds,
+        )
+        for one in study.points
+        if one.subset == ALL and one.measure in ACCURACIES and one.cost is not None
+    ]
+    return plot_costs(points, name=study.system)
+
+
+def plot_costs(points: Sequence[CostPoint], *, name: str) -> list[Plot]:
+    """Accuracy against each cost of `AXES`; none with fewer than two points."""
+    if len(points) < 2:
+        return []
+    return [_plot(points, axis, of, name=name) for axis, of in AXES.items()]
+
+
+def _family(arm: str, measure: str) -> str:
+    """The arm without its number of paths, so that a growing vote is one line."""
+    words = [word for word in arm.split(" ") if not word.startswith("paths=")]
+    return " ".join(words) if measure in ACCURACIES else measure
+
+
+def _plot(
+    points: Iterable[CostPoint], axis: str, of: Callable[[Cost], float], *, name: str
+) -> Plot:
+    families: dict[str, list[CostPoint]] = {}
+    for one in points:
+        families.setdefault(one.family, []).append(one)
+    with mpl.rc_context(STYLE):
+        figure, axes = new_figure(_SIZE_INCHES)
+        for place, (family, own) in enumerate(families.items()):
+            drawn = sorted(own, key=lambda one: of(one.cost))
+            scores = [one.score for one in drawn]
+            axes.errorbar(
+                [max(of(one.cost), 1) for one in drawn],
+                [found.value for found in scores],
+                yerr=[
+                    [found.value - found.low for found in scores],
+                    [found.high - found.value for found in scores],
+                ],
+                color=_COLORS[place % len(_COLORS)],
+                marker=_MARKERS[place % len(_MARKERS)],
+                ls="--" if drawn[0].upper_bound else "-",
+                ms=4,
+                lw=1.2,
+                elinewidth=0.6,
+                label=f"{family} (upper bound)" if drawn[0].upper_bound else family,
+            )
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlabel(f"{axis} per problem")
+        axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
+        figure.legend(loc="outside lower center", ncols=1 if len(families) < 8 else 2, fontsize=7)
+        ends = "; ".join(f"{family}: {_ends(own, of)}" for family, own in families.items())
+        return Plot(
+            name=f"{name}_{axis.split(' ', maxsplit=1)[0]}{'_total' if 'prompt' in axis else ''}",
+            title=f"Accuracy against {axis}",
+            alt=f"Accuracy over {axis}. {ends}.",
+            svg=svg_text(figure),
+        )
+
+
+def _ends(points: Sequence[CostPoint], of: Callable[[Cost], float]) -> str:
+    drawn = sorted(points, key=lambda one: of(one.cost))
+    return " to ".join(
+        f"{percent(one.score.value)} at {of(one.cost):.0f}"
+        for one in dict.fromkeys((drawn[0], drawn[-1]))
+    )

@@ -1,0 +1,182 @@
+"""report.html of a study: one file without scripts or requests, readable on a phone. Model output is escaped.
+
+Every system's page begins alike: what was gained and over which control, what the run was too small to show, the
+paper, and the terms. Then come figures, tables and examples.
+"""
+
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pipeline_lib.store.files import write_text
+from pipeline_lib.study.attempts import MAIN
+from pipeline_lib.study.names import SUBSETS, definitions
+from pipeline_lib.study.pages.cost_figures import cost_figures
+from pipeline_lib.study.pages.environment import page_environment
+from pipeline_lib.study.pages.figures import Plot
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import EMPTY, count, difference, p_value, score
+from pipeline_lib.study.study import ALL, Point, Study
+
+REPORT_NAME = "report.html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paper:
+    """The published method."""
+
+    title: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownText:
+    """One text of an example."""
+
+    text: str
+    outcome: str = ""
+    """``correct``, ``wrong`` or ``discarded``; empty: neither."""
+    about: tuple[str, ...] = ()
+    """Short facts about it."""
+    depth: int = 0
+    """Indentation: of a thread below its parent."""
+    prompt: str = ""
+    """Shown when it is opened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTexts:
+    """Texts below one title: an arm, a round, a peer."""
+
+    title: str
+    texts: Sequence[ShownText]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A problem with what the arms wrote."""
+
+    id: str
+    question: str = ""
+    gold: str = ""
+    groups: Sequence[ShownTexts] = ()
+    picture: Plot | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The content of a page besides its study."""
+
+    title: str
+    """What the system is, in a few words."""
+    paper: Paper
+    notes: Sequence[str] = ()
+    """Sentences about the method of this evaluation."""
+    plots: Sequence[Plot] = ()
+    tables: Sequence[Table] = ()
+    examples: Sequence[Example] = field(default_factory=tuple)
+
+
+def write_page(path: pathlib.Path, study: Study, page: Page) -> None:
+    """Write the page."""
+    template = page_environment(pathlib.Path(__file__).parent).get_template("page.html.j2")
+    headline, *claims = study.claims or (page.title,)
+    terms = definitions(
+        [*(one.name for one in study.arms), *(point.measure for point in study.points)]
+    )
+    subsets = {point.subset for point in study.points if point.subset != ALL}
+    terms |= {name: text for name, text in SUBSETS.items() if name in subsets}
+    write_text(
+        path,
+        template.render(
+            page=page,
+            study=study,
+            headline=headline,
+            claims=claims,
+            terms=terms,
+            plots=[*cost_figures(study), *page.plots],
+            tables=[*study_tables(study), *page.tables],
+        ),
+    )
+
+
+def study_tables(study: Study) -> list[Table]:
+    """Tables of a study: differences, points with their costs, and what was left out."""
+    return [*_difference_tables(study), *_point_tables(study), *_left_out(study)]
+
+
+def _difference_tables(study: Study) -> Iterator[Table]:
+    if study.differences:
+        yield Table(
+            caption=f"Differences in points, with {100 * study.level:g} % intervals, on the problems of both arms",
+            columns=("arm", "minus", "measure", "difference", "p", "finding", "problems"),
+            rows=tuple(
+                (
+                    one.arm,
+                    one.reference,
+                    _measured(one.measure, one.subset, one.set),
+                    difference(one.interval),
+                    p_value(one.p if one.p_adjusted is None else one.p_adjusted),
+                    one.finding.value,
+                    count(one.n),
+                )
+                for one in study.differences
+            ),
+        )
+
+
+def _point_tables(study: Study) -> Iterator[Table]:
+    bounds = {one.name for one in study.arms if one.upper_bound}
+    costly = [one for one in study.points if one.cost is not None]
+    free = [one for one in study.points if one.cost is None]
+    if costly:
+        yield Table(
+            caption=f"Scores with {100 * study.level:g} % intervals, and tokens per problem",
+            columns=(
+                "arm",
+                "measure",
+                "score",
+                "drawn",
+                "prompt",
+                "critical path",
+                "longest",
+                "problems",
+            ),
+            rows=tuple((*_row(one, bounds), *_costs(one), count(one.n)) for one in costly),
+        )
+    if free:
+        yield Table(
+            caption=f"Further scores with {100 * study.level:g} % intervals",
+            columns=("arm", "measure", "score", "problems"),
+            rows=tuple((*_row(one, bounds), count(one.n)) for one in free),
+        )
+
+
+def _row(point: Point, bounds: Iterable[str]) -> tuple[str, str, str]:
+    name = f"{point.arm} (upper bound)" if point.arm in bounds else point.arm
+    return name, _measured(point.measure, point.subset, point.set), score(point.interval)
+
+
+def _costs(point: Point) -> tuple[str, ...]:
+    cost = point.cost
+    if cost is None:
+        return (EMPTY,) * 4
+    return tuple(f"{value:.0f}" for value in (cost.drawn, cost.prompt, cost.critical, cost.longest))
+
+
+def _measured(measure: str, subset: str, set_name: str) -> str:
+    named = [
+        measure,
+        *([subset] if subset != ALL else []),
+        *([set_name] if set_name != MAIN else []),
+    ]
+    return ", ".join(named)
+
+
+def _left_out(study: Study) -> Iterator[Table]:
+    if study.left_out:
+        yield Table(
+            caption="Left out of all figures",
+            columns=("why", "number"),
+            rows=tuple((one.reason, count(one.n)) for one in study.left_out),
+        )

@@ -1,0 +1,452 @@
+"""A study: what was measured of every arm, and the differences between arms, of one evaluation of any system.
+
+A system turns its attempts into series, the values of one measure by problem, and names the contrasts. Intervals,
+tests, files and pages are the same for all.
+"""
+
+import importlib.metadata
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.records import Interval, Problem
+from pipeline_lib.seeding import child_seed
+from pipeline_lib.store import shards
+from pipeline_lib.store.files import digest_json, read_json, write_json
+from pipeline_lib.study.attempts import MAIN, Cost, problem_rows
+from pipeline_lib.study.statistics.intervals import score_interval, wilson_interval
+from pipeline_lib.study.statistics.paired import (
+    DifferenceFinding,
+    PairedDifference,
+    paired_difference,
+)
+
+METRICS_NAME = "metrics.json"
+SUMMARY_NAME = "summary.json"
+VALUES_NAME = "values"
+PROBLEMS_NAME = "problems"
+SCHEMA = 2
+ALL = "all"
+
+Setting = str | float | int
+Name = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arm:
+    """What is compared: a base name of `names.ARMS`, and its settings."""
+
+    base: str
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    upper_bound: bool = False
+    """It needs the label."""
+    trained_tokens: int | None = None
+    seen: frozenset[str] = frozenset()
+    """Ids of evaluated problems that its training saw."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """The values of one measure by problem id, in the order in which they are resampled."""
+
+    arm: Arm
+    measure: str
+    values: Mapping[str, float]
+    """Each in [0, 1]; a problem without a value is left out."""
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    """What the value of a problem cost; empty if it is no measure of attempts."""
+    seed_names: tuple[Name, ...] = ()
+    """Names of the seed of its interval."""
+    subset: str = ALL
+    set: str = MAIN
+    is_binomial: bool = False
+    """One attempt per problem that is right or wrong: Wilson's interval in place of the bootstrap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast:
+    """``candidate`` minus ``reference``, on the problems of both."""
+
+    candidate: Series
+    reference: Series
+    seed_names: tuple[Name, ...]
+    sorts: bool = False
+    """Resample in the order of the ids, in place of the candidate's."""
+    family: str | None = None
+    """Contrasts of one family are corrected by Holm's method."""
+    measure: str | None = None
+    """None: the measure of the candidate."""
+    subset: str | None = None
+    """None: the subset of the candidate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """The mean of a measure over problems."""
+
+    arm: str
+    set: str
+    measure: str
+    subset: str
+    value: float
+    low: float
+    high: float
+    n: int
+    cost: Cost | None
+
+    @property
+    def interval(self) -> Interval:
+        """The value with its bounds."""
+        return Interval(value=self.value, low=self.low, high=self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The mean difference between two arms on the problems of both."""
+
+    arm: str
+    reference: str
+    set: str
+    measure: str
+    subset: str
+    value: float
+    low: float
+    high: float
+    p: float
+    p_adjusted: float | None
+    n: int
+    of_arm: float
+    """Mean of the arm on these problems."""
+    of_reference: float
+    finding: DifferenceFinding
+
+    @property
+    def interval(self) -> Interval:
+        """The value with its bounds."""
+        return Interval(value=self.value, low=self.low, high=self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedArm:
+    """An arm as in the file."""
+
+    name: str
+    settings: Mapping[str, Setting]
+    upper_bound: bool = False
+    trained_tokens: int | None = None
+    num_seen: int = 0
+    """Evaluated problems that its training saw."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Problems, or attempts, that no figure counts."""
+
+    reason: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """The content of metrics.json. The first difference is the one that the run is about."""
+
+    SCHEMA: ClassVar[int] = SCHEMA
+
+    system: str
+    seed: int
+    level: float
+    """Confidence of all intervals."""
+    provenance: Mapping[str, str | None]
+    arms: tuple[NamedArm, ...]
+    points: tuple[Point, ...]
+    differences: tuple[Difference, ...]
+    left_out: tuple[LeftOut, ...]
+    claims: tuple[str, ...] = ()
+    """Sentences; the first is the title of the page."""
+    compute: Mapping[str, Any] = field(default_factory=dict)
+    """Figures of the system about the work itself; null where they are unknown."""
+
+    def point(self, arm: str, measure: str, *, subset: str = ALL, set_name: str = MAIN) -> Point:
+        """One point.
+
+        Raises:
+            KeyError: there is none.
+        """
+        wanted = (arm, measure, subset, set_name)
+        for one in self.points:
+            if (one.arm, one.measure, one.subset, one.set) == wanted:
+                return one
+        raise KeyError(wanted)
+
+    @property
+    def headline(self) -> Difference | None:
+        """The difference that the run is about; None if it has no control."""
+        return self.differences[0] if self.differences else None
+
+    def with_claims(self, claims: Iterable[str]) -> "Study":
+        """The same with sentences."""
+        return replace(self, claims=tuple(claims))
+
+
+def make_study(  # noqa: PLR0913 - the parts of a study
+    system: str,
+    series: Sequence[Series],
+    contrasts: Sequence[Contrast],
+    *,
+    evaluate: EvaluateParams,
+    seed: int,
+    provenance: Mapping[str, str | None],
+    left_out: Mapping[str, int] | None = None,
+    compute: Mapping[str, Any] | None = None,
+) -> Study:
+    """Estimate every point and difference. A series without values, and a contrast without a shared problem, is none.
+
+    Args:
+        system: its name.
+        series: in the order of the file; every arm of a contrast is the arm of one of them.
+        contrasts: the one that the run is about first.
+        evaluate: resamples and confidence_level.
+        seed: root seed of the intervals.
+        provenance: as of :func:`provenance_of`.
+        left_out: problems by the reason why they are in no figure.
+        compute: see `Study.compute`.
+    """
+    arms = [one.arm for one in series]
+    names = arm_names(arms)
+    found = [_difference(one, names, evaluate, seed=seed) for one in contrasts]
+    adjusted = _holm(contrasts, found)
+    return Study(
+        system=system,
+        seed=seed,
+        level=evaluate.confidence_level,
+        provenance=provenance,
+        arms=tuple(
+            NamedArm(
+                name=names[key],
+                settings=dict(arm.settings),
+                upper_bound=arm.upper_bound,
+                trained_tokens=arm.trained_tokens,
+                num_seen=len(arm.seen),
+            )
+            for key, arm in {_key(arm): arm for arm in arms}.items()
+        ),
+        points=tuple(_point(one, names, evaluate, seed=seed) for one in series if one.values),
+        differences=tuple(one for one in adjusted if one is not None),
+        left_out=tuple(
+            LeftOut(reason=reason, n=count) for reason, count in (left_out or {}).items() if count
+        ),
+        compute=compute or {},
+    )
+
+
+ArmKey = tuple[str, tuple[tuple[str, Setting], ...]]
+
+
+def _key(arm: Arm) -> ArmKey:
+    return arm.base, tuple(sorted(arm.settings.items()))
+
+
+def arm_names(arms: Sequence[Arm]) -> dict[ArmKey, str]:
+    """A unique name for each distinct arm: its base, then the settings that vary among the arms of this base."""
+    keys = list(dict.fromkeys(map(_key, arms)))
+    names = {}
+    for base, settings in keys:
+        alike = [dict(other) for name, other in keys if name == base]
+        varying = [
+            f"{setting}={_short(value)}"
+            for setting, value in settings
+            if any(other.get(setting) != value for other in alike)
+        ]
+        names[base, settings] = " ".join([base, *varying])
+    return names
+
+
+def _short(value: Setting) -> str:
+    text = value if isinstance(value, str) else f"{value:g}"
+    return text.removeprefix("0") if text.startswith("0.") else text
+
+
+def _point(
+    series: Series, names: Mapping[ArmKey, str], evaluate: EvaluateParams, *, seed: int
+) -> Point:
+    values_P = np.array([*series.values.values()], dtype=np.float64)
+    if series.is_binomial:
+        level = evaluate.confidence_level
+        found = wilson_interval(int(values_P.sum()), len(values_P), level=level)
+    else:
+        found = score_interval(values_P, evaluate, seed=child_seed(seed, *series.seed_names))
+    costs = [series.costs[name] for name in series.values if name in series.costs]
+    return Point(
+        arm=names[_key(series.arm)],
+        set=series.set,
+        measure=series.measure,
+        subset=series.subset,
+        **found.row(),
+        n=len(values_P),
+        cost=Cost.mean(costs) if costs else None,
+    )
+
+
+def paired(contrast: Contrast, evaluate: EvaluateParams, *, seed: int) -> PairedDifference | None:
+    """The difference of a contrast on the problems of both series; None without any."""
+    reference, candidate = contrast.reference.values, contrast.candidate.values
+    shared = [name for name in candidate if name in reference]
+    if not shared:
+        return None
+    order = sorted(shared) if contrast.sorts else shared
+    return paired_difference(
+        np.array([reference[name] for name in order], dtype=np.float64),
+        np.array([candidate[name] for name in order], dtype=np.float64),
+        evaluate,
+        seed=child_seed(seed, *contrast.seed_names),
+    )
+
+
+def _difference(
+    contrast: Contrast, names: Mapping[ArmKey, str], evaluate: EvaluateParams, *, seed: int
+) -> Difference | None:
+    found = paired(contrast, evaluate, seed=seed)
+    if found is None:
+        return None
+    candidate, reference = contrast.candidate, contrast.reference
+    return Difference(
+        arm=names[_key(candidate.arm)],
+        reference=names[_key(reference.arm)],
+        set=candidate.set,
+        measure=contrast.measure or candidate.measure,
+        subset=contrast.subset or candidate.subset,
+        **found.interval.row(),
+        p=found.p_value,
+        p_adjusted=None,
+        n=len(candidate.values.keys() & reference.values.keys()),
+        of_arm=found.trained,
+        of_reference=found.base,
+        finding=found.finding,
+    )
+
+
+def _holm(
+    contrasts: Sequence[Contrast], found: Sequence[Difference | None]
+) -> list[Difference | None]:
+    """Each difference of a family with its adjusted p-value.
+
+    Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
+    """
+    result = [*found]
+    for family in {one.family for one in contrasts} - {None}:
+        places = [
+            place
+            for place, one in enumerate(contrasts)
+            if one.family == family and found[place] is not None
+        ]
+        values = {place: one.p for place in places if (one := found[place]) is not None}
+        highest = 0.0
+        for rank, place in enumerate(sorted(places, key=lambda place: values[place])):
+            highest = max(highest, min(1.0, values[place] * (len(places) - rank)))
+            one = result[place]
+            assert one is not None
+            result[place] = replace(one, p_adjusted=highest)
+    return result
+
+
+_STUDY = TypeAdapter(Study)
+
+
+def study_row(study: Study) -> dict[str, Any]:
+    """The content of metrics.json."""
+    row: dict[str, Any] = _STUDY.dump_python(study, mode="json")
+    return {"schema": SCHEMA, **row}
+
+
+def study_from_row(row: Mapping[str, Any]) -> Study:
+    """Inverse of :func:`study_row`.
+
+    Raises:
+        ValidationError: another schema.
+    """
+    return _STUDY.validate_python({name: value for name, value in row.items() if name != "schema"})
+
+
+def read_study(path: pathlib.Path) -> Study:
+    """Read a metrics.json.
+
+    Raises:
+        BadInputError: there is none, or it is damaged.
+    """
+    return study_from_row(read_json(path))
+
+
+def summary_row(study: Study) -> dict[str, Any]:
+    """At most 12 numbers for `dvc metrics` and `dvc exp`, which compare flat files alone."""
+    found: dict[str, Any] = {"seed": study.seed}
+    if (one := study.headline) is not None:
+        found |= {
+            "gain": one.value,
+            "gain_low": one.low,
+            "gain_high": one.high,
+            "p": one.p,
+            "arm": one.of_arm,
+            "reference": one.of_reference,
+            "problems": one.n,
+        }
+    return found
+
+
+def write_study(
+    folder: pathlib.Path,
+    study: Study,
+    series: Sequence[Series],
+    problems: Iterable[Problem],
+    *,
+    set_name: str = MAIN,
+) -> None:
+    """Write metrics.json, summary.json, and as tables the values of each series and the problems.
+
+    The tables are what studies are joined by: see `frontier`.
+    """
+    names = arm_names([one.arm for one in series])
+    rows = [
+        {
+            "arm": names[_key(one.arm)],
+            "base": one.arm.base,
+            "upper_bound": one.arm.upper_bound,
+            "set": one.set,
+            "measure": one.measure,
+            "subset": one.subset,
+            "problem_id": name,
+            "value": value,
+            "seen": name in one.arm.seen,
+            **asdict(one.costs.get(name, _FREE)),
+        }
+        for one in series
+        for name, value in one.values.items()
+    ]
+    shards.write_table(folder / VALUES_NAME, rows, kind="study-values", key=VALUES_NAME)
+    shards.write_table(
+        folder / PROBLEMS_NAME,
+        problem_rows(problems, set_name=set_name),
+        kind="study-problems",
+        key=PROBLEMS_NAME,
+    )
+    write_json(folder / SUMMARY_NAME, summary_row(study))
+    write_json(folder / METRICS_NAME, study_row(study))
+
+
+_FREE = Cost()
+
+
+def provenance_of(params: Params, *, commit: str | None) -> dict[str, str | None]:
+    """Version, commit, digest of the params that change results, and engine of a run."""
+    settings = params.model_dump(mode="json", exclude={"execution", "serve"})
+    return {
+        "version": importlib.metadata.version("reasonloop"),
+        "commit": commit,
+        "params_digest": digest_json(settings)[:16],
+        "engine": params.serve.engine,
+    }
