@@ -76,7 +76,7 @@ format: install ## write the format, fix what the linter can fix
 	$(BIN)/ruff format --quiet $(SOURCES)
 
 experiments: install ## the experiments of DVC: figures and the params that differ, without dependencies
-	$(BIN)/dvc exp show --no-pager --only-changed --drop '.*/' --keep '.*(pass_at|gain_over)|p_value'
+	$(BIN)/dvc exp show --no-pager --only-changed --drop '.*/' --keep '(.*:)?(gain.*|arm|reference|p)'
 
 serve-env: $(SERVE)/.installed-$(DEVICE) ## a second environment with vLLM, for the GPU if there is one
 

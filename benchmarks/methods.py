@@ -28,10 +28,6 @@ from rich.table import Table
 from benchmarks.lib.command_line import make_parser
 from benchmarks.lib.processes import Usage, run_measured
 from benchmarks.lib.seeds import mean_of, points
-from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.comparison import compare
-from pipeline_lib.study.result import read_result
 
 Overrides = Mapping[str, object]
 Difference = dict[str, float]
@@ -148,21 +144,20 @@ def train_and_evaluate(job: Job) -> None:
         "training": asdict(used["train"]),
         "load": os.getloadavg(),
         "metrics": metrics,
-        "control": compare_control(workspace),
     }
     job.result.write_text(json.dumps(result, indent=1))
-    print(f"seed {job.seed} {job.method}: {metrics['paired_control']['difference']}", flush=True)
+    print(
+        f"seed {job.seed} {job.method}: {difference(metrics, 'policy', 'control', 1)}", flush=True
+    )
 
 
-def compare_control(workspace: pathlib.Path) -> dict[str, Difference]:
-    """Control minus base by k, on the paths of the evaluation."""
-    result = read_result(Workspace(workspace).evaluation_result)
-    assert result.control is not None
-    found = compare(result.base, result.control, EvaluateParams(ks=result.base.ks), seed=0)
-    return {
-        str(k): {"value": each.interval.value, "low": each.interval.low, "high": each.interval.high}
-        for k, each in found.strict.items()
-    }
+def difference(metrics: Mapping[str, Any], arm: str, reference: str, k: int) -> Difference:
+    """One difference of pass@k in a metrics.json."""
+    wanted = (arm, reference, f"pass@{k}", "all")
+    for one in metrics["differences"]:
+        if (one["arm"], one["reference"], one["measure"], one["subset"]) == wanted:
+            return {name: one[name] for name in ("value", "low", "high")}
+    raise KeyError(wanted)
 
 
 def run_stage(stage: str, workspace: pathlib.Path, seed: int, overrides: Overrides) -> Usage:
@@ -194,21 +189,22 @@ def table(
     shown.add_row(
         "control",
         *[""] * (len(seeds) + 2),
-        *(points(mean_of(each["control"][k] for each in controls)) for k in ("1", "8")),
+        *(
+            points(mean_of(difference(each["metrics"], "control", "base", k) for each in controls))
+            for k in (1, 8)
+        ),
         f"{_mean(each['metrics']['compute']['control']['cpu_seconds'] for each in controls):.0f}",
     )
     for method in methods:
         results = [found[method, seed] for seed in seeds]
-        over, paired = (
-            [result["metrics"][name] for result in results] for name in ("paired_control", "paired")
-        )
+        metrics = [result["metrics"] for result in results]
         shown.add_row(
             method,
-            *(points(each["difference"]) for each in over),
+            *(points(difference(each, "policy", "control", 1)) for each in metrics),
             *(
-                points(mean_of(each[name] for each in differences))
-                for differences in (over, paired)
-                for name in ("difference", "pass_at_8")
+                points(mean_of(difference(each, "policy", reference, k) for each in metrics))
+                for reference in ("control", "base")
+                for k in (1, 8)
             ),
             f"{_mean(result['training']['cpu_s'] for result in results):.0f}",
             f"{max(result['training']['peak_mib'] for result in results):.0f}",

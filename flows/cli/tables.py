@@ -1,11 +1,20 @@
-"""Tables of the report on a console."""
+"""Claims and tables of a study on a console."""
 
 from collections.abc import Mapping
 
 from rich.table import Table
 
-from flows.run.terminal import console
+from flows.run.terminal import console, say
 from pipeline_lib.study.pages.tables import Table as ReportTable
+from pipeline_lib.study.study import Study
+
+
+def print_claims(study: Study) -> None:
+    """Print the claims of a study, the first in bold."""
+    title, *sentences = study.claims
+    console.print(f"\n{title}", style="bold", markup=False)
+    for sentence in sentences:
+        say(sentence)
 
 
 def print_table(table: ReportTable) -> None:

@@ -54,14 +54,23 @@ def trained_on(models: Mapping[str, str], problems: Sequence[Asked]) -> list[str
     """
     found = []
     for name, model in models.items():
-        known = _read(model)
-        seen = [problem.id for problem in problems if known & _digests(problem)]
+        seen = seen_in_training(model, problems)
         if seen:
             found.append(
                 f"NOT HELD OUT: {len(seen)} of {len(problems)} evaluated problems were in a training of {name} "
-                f"(first: {seen[0]}); its scores do not show what it does on other problems."
+                f"(first: {next(one.id for one in problems if one.id in seen)}); its scores do not show what it does on other problems."
             )
     return found
+
+
+def seen_in_training(model: str, problems: Sequence[Asked]) -> frozenset[str]:
+    """Ids of the problems that ``model``, a folder or hub id, was trained on.
+
+    Raises:
+        CorruptArtifactError: its record is damaged.
+    """
+    known = _read(model)
+    return frozenset(one.id for one in problems if known & _digests(one)) if known else frozenset()
 
 
 def _digests(problem: Asked) -> set[str]:

@@ -137,6 +137,8 @@ class NamedArm:
     """An arm as in the file."""
 
     name: str
+    """Its base name, then the settings that vary."""
+    base: str
     settings: Mapping[str, Setting]
     upper_bound: bool = False
     trained_tokens: int | None = None
@@ -229,6 +231,7 @@ def make_study(  # noqa: PLR0913 - the parts of a study
         arms=tuple(
             NamedArm(
                 name=names[key],
+                base=arm.base,
                 settings=dict(arm.settings),
                 upper_bound=arm.upper_bound,
                 trained_tokens=arm.trained_tokens,
@@ -265,6 +268,14 @@ def arm_names(arms: Sequence[Arm]) -> dict[ArmKey, str]:
         ]
         names[base, settings] = " ".join([base, *varying])
     return names
+
+
+def arm_name(study: Study, base: str, **settings: Setting) -> str | None:
+    """Name of the first arm of a study with this base and these settings; None if there is none."""
+    for one in study.arms:
+        if one.base == base and settings.items() <= one.settings.items():
+            return one.name
+    return None
 
 
 def _short(value: Setting) -> str:
@@ -439,6 +450,24 @@ def write_study(
 
 
 _FREE = Cost()
+
+
+ValueKey = tuple[str, str, str]
+"""Arm, measure and subset."""
+
+
+def read_values(folder: pathlib.Path, *, set_name: str = MAIN) -> dict[ValueKey, dict[str, float]]:
+    """The values by problem id of each series that :func:`write_study` wrote.
+
+    Raises:
+        CorruptArtifactError: the table differs from its manifest.
+    """
+    found: dict[ValueKey, dict[str, float]] = {}
+    for row in shards.iter_table(folder / VALUES_NAME):
+        if row["set"] == set_name:
+            key = (row["arm"], row["measure"], row["subset"])
+            found.setdefault(key, {})[row["problem_id"]] = row["value"]
+    return found
 
 
 def provenance_of(params: Params, *, commit: str | None) -> dict[str, str | None]:

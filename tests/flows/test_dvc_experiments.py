@@ -62,7 +62,16 @@ def test_the_table_of_experiments_is_narrow(clone):
     """At most 12 columns: figures, and the params that differ; no dependency."""
     names = columns(clone.dvc(*table_command(), "--md"))
     assert len(names) <= MOST_COLUMNS
-    assert {"pass_at_1", "gain_over_control", "p_value", "train.lr", "train.variant"} <= set(names)
+    assert {
+        "arm",
+        "reference",
+        "gain",
+        "gain_low",
+        "gain_high",
+        "p",
+        "train.lr",
+        "train.variant",
+    } <= set(names)
     assert not any("/" in name for name in names)
 
 
@@ -94,7 +103,7 @@ def test_a_queue_of_two_in_temporary_folders(clone, tmp_path):
     for name, rate in {"slow": 0.00002, "fast": 0.0002}.items():
         data = rows[name]["data"]
         assert data["params"]["params.yaml"]["data"]["train"]["lr"] == rate
-        assert 0 <= data["metrics"]["reports/summary.json"]["data"]["pass_at_1"] <= 1
+        assert 0 <= data["metrics"]["reports/summary.json"]["data"]["arm"] <= 1
         target = tmp_path / f"{name}.json"
         clone.dvc("get", ".", "reports/metrics.json", "--rev", name, "--out", str(target))
         # The paths and the control are those of another workspace: seconds that are not 0.

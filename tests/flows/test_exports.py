@@ -8,6 +8,7 @@ from inspect_ai.log import read_eval_log
 
 from flows.cli.app import main
 from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.pacore.message_cache import read_cache
 
 SMOKE = ("--profile", "smoke")
@@ -26,13 +27,13 @@ def test_export_of_paths_to_inspect(finished_run, called, tmp_path):
 
 def test_export_of_scores_to_lm_eval(finished_run, called, tmp_path):
     """One results file per policy, with the values of metrics.json."""
-    metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
+    study = read_study(finished_run / "reports" / "metrics.json")
     done = called("export", "lm-eval", "--workspace", finished_run, "--output", tmp_path, *SMOKE)
     assert done.returncode == 0, done.stderr
-    for name in ("base", "control", "trained"):
+    for name, arm in {"base": "base", "control": "control", "trained": "policy"}.items():
         (target,) = (tmp_path / name).glob("results_*.json")
         scores = json.loads(target.read_text("utf-8"))["results"]["countdown"]
-        assert scores["pass@1,strict"] == pytest.approx(metrics[name]["pass_at_1"]["value"])
+        assert scores["pass@1,strict"] == pytest.approx(study.point(arm, "pass@1").value)
 
 
 def test_export_of_the_policy_with_its_card(finished_run, called, tmp_path):

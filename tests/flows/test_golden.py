@@ -31,7 +31,16 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_json, read_json, read_json_lines
 from pipeline_lib.verify.lines.files import verify_lines
 
-LEFT_OUT = {"seconds", "cpu_seconds", "gpu_seconds", "headline", "peak_mib", "settings"}
+LEFT_OUT = {
+    "seconds",
+    "cpu_seconds",
+    "gpu_seconds",
+    "headline",
+    "peak_mib",
+    "settings",
+    "provenance",
+    "claims",
+}
 """Keys that depend on clock and memory (the headline compares CPU seconds) or repeat the params."""
 KEYED = re.compile(r"/[0-9a-f]{16}/")
 """A folder that is named by the key of its work, which digests the code."""

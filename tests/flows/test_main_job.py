@@ -20,6 +20,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.store.shards import iter_table
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.study import read_study
 from pipeline_lib.telemetry import events_size, read_events
 from pipeline_lib.train.weights.policies import LOG_NAME
 
@@ -51,19 +52,19 @@ def work_done(root: pathlib.Path, *, offset: int = 0) -> list[tuple[str, int]]:
 def test_summary_and_metrics(finished_run):
     """The run ends with its main figures on the console and in metrics.json."""
     printed = (finished_run / "stdout.txt").read_text("utf-8")
-    metrics = json.loads((finished_run / "reports" / "metrics.json").read_text("utf-8"))
-    for policy in ("base", "control", "trained"):
+    study = read_study(finished_run / "reports" / "metrics.json")
+    assert study == read_study(finished_run / "reports" / "loop" / "metrics.json")
+    for policy in ("base", "control", "policy"):
         for k in (1, 4):
-            found = metrics[policy][f"pass_at_{k}"]
-            assert 0 <= found["low"] <= found["value"] <= found["high"] <= 1
-    difference = metrics["paired"]["difference"]
-    assert difference["low"] <= difference["value"] <= difference["high"]
-    gain = metrics["trained"]["pass_at_1"]["value"] - metrics["base"]["pass_at_1"]["value"]
-    assert difference["value"] == pytest.approx(gain)
-    over = metrics["paired_control"]["difference"]["value"]
-    rest = metrics["trained"]["pass_at_1"]["value"] - metrics["control"]["pass_at_1"]["value"]
-    assert over == pytest.approx(rest)
-    assert metrics["num_problems"] == metrics["num_unseen_number_sets"] == 24
+            found = study.point(policy, f"pass@{k}")
+            assert 0 <= found.low <= found.value <= found.high <= 1
+    head = study.headline
+    assert (head.arm, head.reference, head.measure) == ("policy", "control", "pass@1")
+    rest = study.point("policy", "pass@1").value - study.point("control", "pass@1").value
+    assert head.value == pytest.approx(rest)
+    assert head.low <= head.value <= head.high
+    metrics = study.compute
+    assert head.n == metrics["unseen_number_sets"] == 24
     stages = {"prepare", "bootstrap", "sample", "verify", "build", "train", "control", "evaluate"}
     assert stages <= metrics["seconds"].keys()
     # On threads the stages follow each other, but for `sample`, whose time lies within that of
@@ -104,8 +105,9 @@ def test_the_headline_mentions_a_missing_control(finished_run, reasonloop, tmp_p
     )
     assert done.returncode == 0, done.stderr
     metrics = json.loads((tmp_path / "run" / "reports" / "metrics.json").read_text("utf-8"))
-    assert metrics["control"] is metrics["paired_control"] is metrics["compute"]["control"] is None
-    assert metrics["headline"]["title"].endswith("without a control")
+    assert metrics["compute"]["control"] is None
+    assert "control" not in {one["name"] for one in metrics["arms"]}
+    assert any("There was no control" in sentence for sentence in metrics["claims"])
     # Empty, since DVC requires every output of a stage.
     assert not list((tmp_path / "run" / "models" / "control").iterdir())
 

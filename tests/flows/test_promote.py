@@ -131,7 +131,7 @@ def test_approved_through_the_api(finished_run, client, promote, prefect_server,
     promotion = promote(finished_run, releases.root)
     run_id = promotion.waiting.run.id
     text = promotion.waiting.description
-    for part in ("against base", "interval", "gained, ", "tokens per path", "trained tokens"):
+    for part in ("over base", "interval", "gained, ", "tokens per path", "trained tokens"):
         assert part in text, part
     assert resume(prefect_server, run_id, {"decision": "perhaps"})["status"] == "REJECT"
     assert resume(prefect_server, run_id, None)["status"] == "REJECT"

@@ -49,7 +49,7 @@ def inspect(
         ) from error
     for policy in read_policies(root, loaded):
         write_inspect_log(policy, targets[policy.name])
-        say(f"{policy.summary.num_paths} paths: {targets[policy.name]}")
+        say(f"{policy.counts.paths} paths: {targets[policy.name]}")
     say(f"to look at them: inspect view --log-dir {folder}")
 
 

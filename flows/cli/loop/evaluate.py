@@ -1,22 +1,21 @@
 """`reasonloop evaluate`: scores of a JSON-lines file of paths."""
 
 import pathlib
+from collections.abc import Mapping
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
 from flows.cli.progress import progress_bar
-from flows.cli.tables import print_table
-from flows.run.terminal import console, say
+from flows.cli.tables import print_claims, print_table
+from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.publish.reporting.headline import make_headline
-from pipeline_lib.publish.reporting.tables import paired_table, policy_table, score_table
 from pipeline_lib.records import Group
 from pipeline_lib.study.arc_score import score_submission, solutions_of, submission_of
-from pipeline_lib.study.result import evaluate_policies
-from pipeline_lib.study.summary import evaluate_groups
+from pipeline_lib.study.pages.page import study_tables
+from pipeline_lib.study.policies import compare_groups
 from pipeline_lib.verify.lines.files import groups_from_lines
 
 
@@ -38,10 +37,10 @@ def evaluate(
     """
     loaded = params.load()
     groups = _judged(source, loaded, workers=workers)
+    before = {} if against is None else {"base": _judged(against, loaded, workers=workers)}
+    _print_scores({**before, "policy": groups}, loaded)
     if against is None:
-        _print_scores(groups, loaded)
-    else:
-        _print_comparison(_judged(against, loaded, workers=workers), groups, loaded)
+        _print_arc_score(groups)
 
 
 def _judged(source: pathlib.Path, params: Params, *, workers: int) -> list[Group]:
@@ -49,15 +48,19 @@ def _judged(source: pathlib.Path, params: Params, *, workers: int) -> list[Group
         return groups_from_lines(source, params.verify, workers=workers, on_progress=moved)
 
 
-def _print_scores(groups: list[Group], params: Params) -> None:
-    summary = evaluate_groups(groups, params.evaluate, seed=params.seed)
-    print_table(policy_table(summary))
-    say(
-        f"{summary.num_paths} paths, {summary.num_unscored} not scored; "
-        f"{summary.truncated_fraction:.1%} truncated, "
-        f"{summary.mean_completion_tokens:.1f} tokens each"
-    )
-    _print_arc_score(groups)
+def _print_scores(policies: Mapping[str, list[Group]], params: Params) -> None:
+    """The claims, if two policies are compared, the tables, and the paths without a score."""
+    compared = compare_groups(policies, params.evaluate, seed=params.seed)
+    if len(policies) > 1:
+        print_claims(compared.study)
+    for table in study_tables(compared.study):
+        print_table(table)
+    for scores in compared.scores:
+        counts = scores.counts
+        say(
+            f"{scores.arm.base}: {counts.paths} paths, {counts.unscored} not scored; "
+            f"{counts.truncated:.1%} truncated, {counts.mean_tokens:.1f} tokens each"
+        )
 
 
 def _print_arc_score(groups: list[Group]) -> None:
@@ -74,13 +77,3 @@ def _print_arc_score(groups: list[Group]) -> None:
         f"ARC Prize score: {score.pass_at_2:.1%} of {len(score.puzzles)} puzzles, with the first two "
         "paths per test input as attempts"
     )
-
-
-def _print_comparison(before: list[Group], after: list[Group], params: Params) -> None:
-    result = evaluate_policies(before, after, params.evaluate, seed=params.seed)
-    print_table(score_table(result.summaries))
-    print_table(paired_table(result.comparison))
-    found = make_headline(result.comparison)
-    console.print(found.title, style="bold")
-    for sentence in found.sentences:
-        say(sentence)

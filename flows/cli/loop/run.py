@@ -4,15 +4,14 @@ from pydantic import TypeAdapter
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
 from flows.cli.orchestrated import orchestrated
-from flows.cli.tables import print_table
-from flows.run.terminal import console, say
+from flows.cli.tables import print_claims, print_table
+from flows.run.terminal import say
 from flows.server import server
 from pipeline_lib.publish.reporting import tables
-from pipeline_lib.publish.reporting.metrics_file import StageCosts, TokenCount
-from pipeline_lib.publish.reporting.run_compute import RunCompute
-from pipeline_lib.store.files import read_json
+from pipeline_lib.publish.reporting.run_compute import RunCompute, StageCosts, TokenCount
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.result import read_result
+from pipeline_lib.study.pages.page import study_tables
+from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.loop.stages import LOOP
 
 
@@ -38,24 +37,22 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
 
 def _print_summary(workspace: Workspace) -> None:
-    """Scores, differences, compute, tokens, seconds, memory and headline of a finished run."""
-    result = read_result(workspace.evaluation_result)
-    figures = read_json(workspace.metrics)
-    found = figures["seconds"]
-    costs = StageCosts(
-        seconds={stage.name: found[stage.name] for stage in LOOP.stages if stage.name in found},
-        total_seconds=found["total"],
-        tokens={name: TokenCount(**spent) for name, spent in figures["tokens"].items()},
-        peaks_mib=figures["peak_mib"],
-    )
-    print_table(tables.score_table(result.summaries))
-    for table in tables.paired_tables(result):
+    """Claims, tables, compute, tokens, seconds and memory of a finished run."""
+    study = read_study(workspace.metrics)
+    for table in study_tables(study):
         print_table(table)
-    spent = TypeAdapter(RunCompute).validate_python(figures["compute"])
+    spent = TypeAdapter(RunCompute).validate_python(
+        {name: study.compute[name] for name in ("loop", "control")}
+    )
     print_table(tables.run_compute_table(spent))
+    seconds = study.compute["seconds"]
+    costs = StageCosts(
+        seconds={stage.name: seconds[stage.name] for stage in LOOP.stages if stage.name in seconds},
+        total_seconds=seconds["total"],
+        tokens={name: TokenCount(**spent) for name, spent in study.compute["tokens"].items()},
+        peaks_mib=study.compute["peak_mib"],
+    )
     print_table(tables.cost_table(costs))
-    console.print(f"\n[bold]{figures['headline']['title']}[/]")
-    for sentence in figures["headline"]["sentences"]:
-        say(sentence)
+    print_claims(study)
     say(f"\nreport:     {workspace.reports / 'report.html'}")
     say(f"metrics:    {workspace.metrics}")

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from pipeline_lib.publish.reporting.report import ReportInput
 from pipeline_lib.records import Group
-from pipeline_lib.study.comparison import Comparison
-from pipeline_lib.study.summary import EvalSummary
+from pipeline_lib.study.policies import PathCounts
+from pipeline_lib.study.study import Difference, Study, ValueKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,11 +16,15 @@ class EvaluatedPolicy:
 
     name: str
     """``base``, ``control`` or ``trained``."""
+    arm: str
+    """Its name in the study."""
     dataset: str
-    summary: EvalSummary
+    study: Study
+    values: Mapping[ValueKey, Mapping[str, float]]
+    counts: PathCounts
     groups: Sequence[Group]
-    comparison: Comparison
-    """Trained against base, for every policy."""
+    differences: Sequence[Difference]
+    """The trained policy minus the base, for every policy."""
     lineage: Mapping[str, str]
     evaluated_at: datetime
     """Timezone-aware."""
@@ -35,22 +39,23 @@ def evaluated_policies(
     source: ReportInput, *, dataset: str, evaluated_at: datetime
 ) -> list[EvaluatedPolicy]:
     """The policies with sampled paths; a control that is the base has none."""
-    result = source.result
-    drawn = {
-        "base": source.base_groups,
-        "control": source.control_groups,
-        "trained": source.trained_groups,
-    }
+    arms = {"base": source.base, "control": source.control_arm, "trained": source.policy}
+    pair = (source.policy, source.base)
     return [
         EvaluatedPolicy(
             name=name,
+            arm=arm,
             dataset=dataset,
-            summary=result.summaries[name],
+            study=source.study,
+            values=source.values,
+            counts=source.counts[name],
             groups=list(groups),
-            comparison=result.comparison,
+            differences=[
+                one for one in source.study.differences if (one.arm, one.reference) == pair
+            ],
             lineage=source.lineage,
             evaluated_at=evaluated_at,
         )
-        for name, groups in drawn.items()
-        if groups is not None
+        for name, groups in source.groups.items()
+        if (arm := arms[name]) is not None
     ]

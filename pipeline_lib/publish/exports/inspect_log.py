@@ -36,12 +36,13 @@ from inspect_ai.viewer import ViewerConfig
 
 from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy
 from pipeline_lib.publish.reporting.examples import verdict_reason
-from pipeline_lib.publish.reporting.headline import make_headline
-from pipeline_lib.records import FinishReason, Interval, JudgedPath, Problem
+from pipeline_lib.records import FinishReason, JudgedPath, Problem
 from pipeline_lib.store.files import atomic_file, digest_json
-from pipeline_lib.study.summary import EvalSummary
+from pipeline_lib.study.policies import LENIENT
+from pipeline_lib.study.study import ALL, Point
 
-_SCORES = ("strict", "lenient")
+_SCORES = {"strict": ALL, "lenient": LENIENT}
+"""Names of the scores, and of their subsets in the study."""
 
 
 def write_inspect_log(policy: EvaluatedPolicy, target: pathlib.Path) -> None:
@@ -56,9 +57,9 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
     origin = policy.groups[0].members[0].path.provenance
     model = f"reasonloop/{policy.name}-{policy.weights}"
     num_epochs = max(len(group.members) for group in policy.groups)
-    found = make_headline(policy.comparison)
+    title, *claims = policy.study.claims
     identity = digest_json([model, policy.dataset, at, dict(policy.lineage)])[:22]
-    usage = _usage(policy.summary.prompt_tokens, policy.summary.completion_tokens)
+    usage = _usage(policy.counts.prompt_tokens, policy.counts.completion_tokens)
     return EvalLog(
         status="success",
         eval=EvalSpec(
@@ -81,17 +82,17 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
             ),
             config=EvalConfig(epochs=num_epochs),
             metadata={
-                "finding": found.title,
-                "in words": " ".join(found.sentences),
+                "finding": title,
+                "in words": " ".join(claims),
                 **policy.lineage,
             },
             # Untrusted content: no Markdown (10*10=100 would lose its signs), no images.
             viewer=ViewerConfig(trust_content=False),
         ),
         results=EvalResults(
-            total_samples=policy.summary.num_paths,
-            completed_samples=policy.summary.num_paths - policy.summary.num_unscored,
-            scores=_score_summaries(policy.summary),
+            total_samples=policy.counts.paths,
+            completed_samples=policy.counts.paths - policy.counts.unscored,
+            scores=_score_summaries(policy),
         ),
         # Without both times the viewer shows NaN as the duration.
         stats=EvalStats(started_at=at, completed_at=at, model_usage={model: usage}),
@@ -103,28 +104,37 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
     )
 
 
-def _score_summaries(summary: EvalSummary) -> list[EvalScore]:
+def _score_summaries(policy: EvaluatedPolicy) -> list[EvalScore]:
     """pass@k with the bounds of its interval over problems (low@k, high@k), by score."""
     return [
         EvalScore(
             name=name,
             scorer=name,
-            scored_samples=summary.num_paths - summary.num_unscored,
-            unscored_samples=summary.num_unscored,
+            scored_samples=policy.counts.paths - policy.counts.unscored,
+            unscored_samples=policy.counts.unscored,
             metrics={
                 metric: EvalMetric(name=metric, value=value)
-                for k, interval in getattr(summary, name).items()
-                for metric, value in _bounds(k, interval).items()
+                for one in points
+                for metric, value in _bounds(one).items()
             },
-            metadata={"interval_level": summary.single.level, "problems": summary.num_problems},
+            metadata={"interval_level": policy.study.level, "problems": points[0].n},
         )
-        for name in _SCORES
+        for name, subset in _SCORES.items()
+        for points in [_points(policy, subset)]
     ]
 
 
-def _bounds(k: int, interval: Interval) -> dict[str, float]:
+def _points(policy: EvaluatedPolicy, subset: str) -> list[Point]:
+    """pass@k of the policy, at the k of the params: the strict score has further ones."""
+    own = [one for one in policy.study.points if one.arm == policy.arm]
+    ks = {one.measure for one in own if one.subset == LENIENT}
+    return [one for one in own if one.subset == subset and one.measure in ks]
+
+
+def _bounds(point: Point) -> dict[str, float]:
     # Short names, because the viewer truncates them.
-    return {f"pass@{k}": interval.value, f"low@{k}": interval.low, f"high@{k}": interval.high}
+    k = point.measure.removeprefix("pass@")
+    return {point.measure: point.value, f"low@{k}": point.low, f"high@{k}": point.high}
 
 
 def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:

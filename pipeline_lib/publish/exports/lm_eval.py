@@ -6,19 +6,18 @@ in the harness; bootstrap intervals and the paired comparison are under the key 
 Source: EleutherAI/lm-evaluation-harness, `lm_eval.result_schema` of version 0.4.
 """
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from statistics import stdev
 from typing import Any
 
 from pipeline_lib.params.whole import Params
 from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy
-from pipeline_lib.study.comparison import Comparison
-from pipeline_lib.study.summary import EvalSummary
+from pipeline_lib.study.policies import LENIENT
+from pipeline_lib.study.study import ALL
 
 REASONLOOP_KEY = "reasonloop"
-_FILTERS = {"strict": True, "lenient": False}
-"""Names of the scores; True for the strict one."""
+_FILTERS = {"strict": ALL, "lenient": LENIENT}
+"""Names of the scores, and of their subsets in the study."""
 
 
 def results_name(at: datetime) -> str:
@@ -28,15 +27,16 @@ def results_name(at: datetime) -> str:
 
 def lm_eval_results(policy: EvaluatedPolicy, params: Params) -> dict[str, Any]:
     """The content of a results file as JSON values."""
-    task, summary = policy.dataset, policy.summary
-    metrics = [f"pass@{k}" for k in summary.ks]
+    task = policy.dataset
+    metrics = [f"pass@{k}" for k in params.evaluate.ks]
+    effective = policy.study.point(policy.arm, metrics[0]).n
     return {
         "results": {
             task: {
                 "name": task,
                 "alias": task,
-                "sample_len": summary.num_problems,
-                **_scores(summary),
+                "sample_len": effective,
+                **_scores(policy, metrics),
             }
         },
         "group_subtasks": {task: []},
@@ -46,8 +46,8 @@ def lm_eval_results(policy: EvaluatedPolicy, params: Params) -> dict[str, Any]:
         "higher_is_better": {task: dict.fromkeys(metrics, True)},
         "n-samples": {
             task: {
-                "original": summary.num_problems + summary.num_left_out,
-                "effective": summary.num_problems,
+                "original": effective + policy.counts.left_out,
+                "effective": effective,
             }
         },
         "config": {
@@ -63,21 +63,21 @@ def lm_eval_results(policy: EvaluatedPolicy, params: Params) -> dict[str, Any]:
         "model_name": f"{policy.name}-{policy.weights}",
         "model_name_sanitized": f"{policy.name}-{policy.weights}",
         REASONLOOP_KEY: {
-            "intervals": _intervals(summary),
-            "paired_difference": _differences(policy.comparison),
+            "intervals": _intervals(policy, metrics),
+            "paired_difference": _differences(policy),
             "lineage": dict(policy.lineage),
         },
     }
 
 
-def _scores(summary: EvalSummary) -> dict[str, float | str]:
+def _scores(policy: EvaluatedPolicy, metrics: list[str]) -> dict[str, float | str]:
     """``METRIC,FILTER`` and ``METRIC_stderr,FILTER``; ``N/A`` without a standard error."""
     rows: dict[str, float | str] = {}
-    for name, strict in _FILTERS.items():
-        for k in summary.ks:
-            values = [problem.pass_at(k, strict=strict) for problem in summary.problems]
-            rows[f"pass@{k},{name}"] = sum(values) / len(values)
-            rows[f"pass@{k}_stderr,{name}"] = (
+    for name, subset in _FILTERS.items():
+        for metric in metrics:
+            values = [*policy.values[policy.arm, metric, subset].values()]
+            rows[f"{metric},{name}"] = sum(values) / len(values)
+            rows[f"{metric}_stderr,{name}"] = (
                 stdev(values) / len(values) ** 0.5 if len(values) > 1 else "N/A"
             )
     return rows
@@ -111,21 +111,27 @@ def _generation(params: Params) -> dict[str, Any]:
     }
 
 
-def _intervals(summary: EvalSummary) -> dict[str, dict[str, float]]:
+def _intervals(policy: EvaluatedPolicy, metrics: list[str]) -> dict[str, dict[str, float]]:
+    study = policy.study
     return {
-        f"pass@{k},{name}": asdict(interval)
-        for name in _FILTERS
-        for k, interval in getattr(summary, name).items()
+        f"{metric},{name}": {
+            **study.point(policy.arm, metric, subset=subset).interval.row(),
+            "level": study.level,
+        }
+        for name, subset in _FILTERS.items()
+        for metric in metrics
     }
 
 
-def _differences(comparison: Comparison) -> dict[str, dict[str, Any]]:
+def _differences(policy: EvaluatedPolicy) -> dict[str, dict[str, Any]]:
     """Paired differences of trained minus base by k."""
     return {
-        f"pass@{k},strict": {
-            **asdict(found.interval),
-            "p_value": found.p_value,
-            "finding": found.finding.value,
+        f"{one.measure},strict": {
+            **one.interval.row(),
+            "level": policy.study.level,
+            "p_value": one.p,
+            "finding": one.finding.value,
         }
-        for k, found in comparison.strict.items()
+        for one in policy.differences
+        if one.subset == ALL
     }

@@ -19,9 +19,12 @@ from pipeline_lib.publish.reporting.report import ReportInput
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_text
 from pipeline_lib.store.folders import replaced
+from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.pages.tables import mapping_table, markdown_tables
-from pipeline_lib.study.pages.wording import level, percent
-from pipeline_lib.study.plan import temperatures
+from pipeline_lib.study.pages.wording import percent
+from pipeline_lib.study.plan import TRAINED, temperatures
+from pipeline_lib.study.policies import LENIENT
+from pipeline_lib.study.study import ALL
 
 CARD_NAME = "model_card.md"
 PUBLISHED_NAME = "README.md"
@@ -30,17 +33,12 @@ PUBLISHED_NAME = "README.md"
 
 def model_card(source: ReportInput, params: Params) -> str:
     """The card of a finished run as Markdown with a Hugging Face metadata block."""
-    found = source.headline
-    shown = [
-        tables.score_table(source.result.summaries),
-        *([source.by_temperature] if source.by_temperature else []),
-        *tables.paired_tables(source.result),
-        tables.run_compute_table(source.spent),
-    ]
+    title, *claims = source.study.claims
+    shown = [*study_tables(source.study), tables.run_compute_table(source.spent)]
     text = "\n\n".join(
         [
-            f"# {_name(params)}: {found.title}",
-            *found.sentences,
+            f"# {_name(params)}: {title}",
+            *claims,
             *source.limits_of_claim,
             _made_of(source, params),
             "## Results",
@@ -98,9 +96,9 @@ def _metadata(source: ReportInput, params: Params) -> ModelCardData:
 
 def _eval_results(source: ReportInput, params: Params) -> Iterator[EvalResult]:
     """Strict and lenient pass@k of the trained policy, each with its interval."""
-    trained = source.result.trained
-    for name, scores in (("strict", trained.strict), ("lenient", trained.lenient)):
-        for k, interval in scores.items():
+    for name, subset in (("strict", ALL), ("lenient", LENIENT)):
+        for k in params.evaluate.ks:
+            found = source.study.point(source.policy, f"pass@{k}", subset=subset)
             yield EvalResult(
                 task_type="text-generation",
                 dataset_type=params.prepare.dataset,
@@ -108,12 +106,12 @@ def _eval_results(source: ReportInput, params: Params) -> Iterator[EvalResult]:
                 dataset_split="test",
                 metric_type=f"pass@{k}",
                 metric_name=f"pass@{k}, {name}",
-                metric_value=round(interval.value, 4),
+                metric_value=round(found.value, 4),
                 metric_args={
-                    "low": round(interval.low, 4),
-                    "high": round(interval.high, 4),
-                    "level": interval.level,
-                    "problems": trained.num_problems,
+                    "low": round(found.low, 4),
+                    "high": round(found.high, 4),
+                    "level": source.study.level,
+                    "problems": found.n,
                     "paths_per_problem": params.evaluate.num_paths,
                 },
                 verified=False,
@@ -154,14 +152,14 @@ def _phases(source: ReportInput) -> str:
 
 
 def _how_measured(source: ReportInput) -> str:
-    comparison, trained = source.result.comparison, source.result.trained
+    counts = source.counts[TRAINED]
     return (
-        f"Brackets are {level(trained.single)} intervals over {comparison.num_problems} held-out "
+        f"Brackets are {100 * source.study.level:g} % intervals over {source.num_problems} held-out "
         "problems. The strict score requires the right answer in the requested format, the lenient "
         "score the right answer anywhere. A difference is a finding only if its paired interval "
         "excludes zero and a sign-flip test over problems is significant. "
-        f"{percent(trained.truncated_fraction)} of the paths were truncated at the token limit; "
-        f"{trained.num_unscored} of {trained.num_paths} paths could not be judged and are in no "
+        f"{percent(counts.truncated)} of the paths were truncated at the token limit; "
+        f"{counts.unscored} of {counts.paths} paths could not be judged and are in no "
         "score."
     )
 
@@ -177,7 +175,7 @@ def _data(source: ReportInput, params: Params) -> str:
 
 
 def _limits(source: ReportInput, params: Params) -> Iterator[str]:
-    trained = source.result.trained
+    left_out = source.counts[TRAINED].left_out
     measured = " and ".join(f"{value:g}" for value in temperatures(params))
     yield (
         f"- Measured on {params.prepare.dataset} alone, at temperature {measured} "
@@ -190,5 +188,5 @@ def _limits(source: ReportInput, params: Params) -> Iterator[str]:
     )
     if params.bootstrap.model is None:
         yield "- A small model for one kind of puzzle, not a general language model."
-    if trained.num_left_out:
-        yield f"- {trained.num_left_out} problems had too few judged paths and are in no score."
+    if left_out:
+        yield f"- {left_out} problems had too few judged paths and are in no score."

@@ -17,7 +17,8 @@ from pipeline_lib.records import Group
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.result import EvaluationResult, read_result
+from pipeline_lib.study.policies import LENIENT
+from pipeline_lib.study.study import METRICS_NAME, Study, read_study
 from pipeline_lib.telemetry import read_events
 from pipeline_lib.verify.version import VERIFIER_VERSION
 
@@ -58,7 +59,7 @@ def read_candidate(workspace: Workspace) -> Candidate:
         BadInputError: the run is not finished, or its policy was trained after the evaluation.
         CorruptArtifactError: the policy differs from its manifest.
     """
-    result = _result(workspace)
+    study = _study(workspace)
     policy = workspace.policy(1, rounds=1)
     manifests.check(policy, manifests.read_manifest(policy))
     evaluated = _evaluated(workspace, "trained", name=CANDIDATE, making=_compute(workspace))
@@ -72,9 +73,9 @@ def read_candidate(workspace: Workspace) -> Candidate:
         tables=_tables(workspace, "trained"),
         evaluated=evaluated,
         params=EvaluateParams(
-            ks=result.trained.ks,
+            ks=_ks(study),
             num_paths=max(len(group.members) for group in evaluated.groups),
-            confidence_level=result.trained.single.level,
+            confidence_level=study.level,
         ),
     )
 
@@ -84,11 +85,17 @@ def read_base(workspace: Workspace) -> Evaluated:
     return _evaluated(workspace, "base", name="base", making=None)
 
 
-def _result(workspace: Workspace) -> EvaluationResult:
+def _study(workspace: Workspace) -> Study:
     check_candidate(workspace)
     folder = workspace.evaluation_result
     manifests.check(folder, manifests.read_manifest(folder))
-    return read_result(folder)
+    return read_study(folder / METRICS_NAME)
+
+
+def _ks(study: Study) -> tuple[int, ...]:
+    """The ks of the evaluation, whose lenient scores have no further ones."""
+    measures = {one.measure for one in study.points if one.subset == LENIENT}
+    return tuple(sorted(int(measure.removeprefix("pass@")) for measure in measures))
 
 
 def _tables(workspace: Workspace, policy: str) -> Tables:

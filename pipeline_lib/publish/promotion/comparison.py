@@ -3,14 +3,16 @@
 The first release is compared with the base of its run.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pipeline_lib.publish.promotion.candidate import Candidate, read_base, read_candidate
+from pipeline_lib.publish.promotion.candidate import CANDIDATE, Candidate, read_base, read_candidate
 from pipeline_lib.publish.promotion.conditions import require_same_conditions, same_templates
 from pipeline_lib.publish.promotion.evaluated import Evaluated
 from pipeline_lib.publish.promotion.releases import Facts, Release, Releases
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.result import EvaluationResult, evaluate_policies
+from pipeline_lib.study.policies import Compared as Scores
+from pipeline_lib.study.policies import compare_groups
+from pipeline_lib.study.study import Difference
 
 _SEED = 0
 """Of the bootstrap; no other random choice is made."""
@@ -24,22 +26,29 @@ class Compared:
     reference: Evaluated
     released: Release | None
     """None before the first release; the reference is then the base of the run."""
-    result: EvaluationResult
-    """The reference as base, the candidate as trained."""
+    scores: Scores
+    """The reference first, then the candidate."""
     same_templates: bool
+
+    @property
+    def gain(self) -> Difference:
+        """The difference of pass@1."""
+        found = self.scores.study.headline
+        assert found is not None  # compare_groups refuses policies without a shared problem
+        return found
 
     @property
     def facts(self) -> Facts:
         """What is recorded if the candidate is released."""
-        comparison = self.result.comparison
+        flips, gain = self.scores.flips, self.gain
         return Facts(
             policy=self.candidate.identity,
             replaces=self.released.record.number if self.released is not None else None,
             compared_with=self.reference.name,
-            pass_at_1=comparison.strict[1].trained,
-            gain=comparison.strict[1].interval,
-            gained=len(comparison.gained),
-            lost=len(comparison.lost),
+            pass_at_1=gain.of_arm,
+            gain=replace(gain.interval, level=self.scores.study.level),
+            gained=len(flips.gained),
+            lost=len(flips.lost),
             verifier=self.candidate.evaluated.verifier,
             cost=self.candidate.evaluated.cost,
         )
@@ -55,13 +64,11 @@ def compare_with_released(workspace: Workspace, releases: Releases) -> Compared:
     released = releases.current()
     reference = released.evaluated() if released is not None else read_base(workspace)
     require_same_conditions(candidate.evaluated, reference)
-    result = evaluate_policies(
-        reference.groups, candidate.evaluated.groups, candidate.params, seed=_SEED
-    )
+    sides = {reference.name: reference.groups, CANDIDATE: candidate.evaluated.groups}
     return Compared(
         candidate=candidate,
         reference=reference,
         released=released,
-        result=result,
+        scores=compare_groups(sides, candidate.params, seed=_SEED),
         same_templates=same_templates(candidate.evaluated, reference),
     )

@@ -6,8 +6,8 @@ from pipeline_lib.publish.promotion.comparison import Compared
 from pipeline_lib.publish.promotion.evaluated import Cost, Evaluated
 from pipeline_lib.publish.promotion.releases import Facts, Release
 from pipeline_lib.publish.reporting import tables
-from pipeline_lib.publish.reporting.headline import make_headline
 from pipeline_lib.publish.reporting.run_compute import TrainingCompute
+from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.pages.tables import Table, markdown_tables
 from pipeline_lib.study.pages.wording import (
     EMPTY,
@@ -23,7 +23,7 @@ _FLIPS_SHOWN = 10
 
 def title(compared: Compared) -> str:
     """Change of pass@1 in one line."""
-    return f"Release? {make_headline(compared.result.comparison).title} against {compared.reference.name}"
+    return f"Release? {compared.scores.study.claims[0]}"
 
 
 def description(compared: Compared) -> str:
@@ -34,11 +34,8 @@ def description(compared: Compared) -> str:
 
 def details(compared: Compared) -> str:
     """The description, with scores and single flips: the text of the artifact."""
-    comparison, against = compared.result.comparison, compared.reference.name
-    more = [
-        tables.paired_table(comparison, against=against),
-        tables.flip_table(comparison, limit=_FLIPS_SHOWN),
-    ]
+    flips = tables.flip_table(compared.scores.flips, limit=_FLIPS_SHOWN)
+    more = [*study_tables(compared.scores.study), flips]
     return f"{description(compared)}\n{markdown_tables(more)}\n"
 
 
@@ -53,14 +50,14 @@ def regression(facts: Facts) -> str:
 
 def gain_table(compared: Compared) -> Table:
     """pass@1 of both sides, the gain, and the flips."""
-    first, facts = compared.result.comparison.strict[1], compared.facts
+    first, facts = compared.gain, compared.facts
     against = compared.reference.name
     return Table(
-        caption=f"Candidate and {against} on the same {compared.result.comparison.num_problems} problems",
+        caption=f"Candidate and {against} on the same {first.n} problems",
         columns=("what", "value"),
         rows=(
-            (f"pass@1 of {against}", percent(first.base)),
-            ("pass@1 of the candidate", percent(first.trained)),
+            (f"pass@1 of {against}", percent(first.of_reference)),
+            ("pass@1 of the candidate", percent(first.of_arm)),
             (f"gain in points, {level(facts.gain)} interval", difference(facts.gain)),
             ("problems that crossed one half", f"{facts.gained} gained, {facts.lost} lost"),
         ),
@@ -69,11 +66,13 @@ def gain_table(compared: Compared) -> Table:
 
 def cost_table(compared: Compared) -> Table:
     """Cost of using and of making both policies."""
-    result = compared.result
-    sides = [(compared.reference, result.base), (compared.candidate.evaluated, result.trained)]
+    evaluated = (compared.reference, compared.candidate.evaluated)
+    sides = [
+        (one, scores.counts) for one, scores in zip(evaluated, compared.scores.scores, strict=True)
+    ]
     rows = [
-        ("tokens per path", *(f"{summary.mean_completion_tokens:.1f}" for _, summary in sides)),
-        ("truncated paths", *(percent(summary.truncated_fraction) for _, summary in sides)),
+        ("tokens per path", *(f"{counts.mean_tokens:.1f}" for _, counts in sides)),
+        ("truncated paths", *(percent(counts.truncated) for _, counts in sides)),
         ("time per 1,000 paths", *(_drawing(side.cost) for side, _ in sides)),
         *((what, *(_making(side, read) for side, _ in sides)) for what, read in _MAKING),
     ]
@@ -106,10 +105,9 @@ def _release_row(release: Release, *, is_current: bool) -> tuple[str, ...]:
 
 
 def _sentences(compared: Compared) -> list[str]:
-    found = make_headline(compared.result.comparison)
     first = [] if compared.released is not None else [_FIRST_RELEASE]
     prompts = [] if compared.same_templates else [_OTHER_TEMPLATES]
-    return [*first, *found.sentences, *prompts]
+    return [*first, *compared.scores.study.claims[1:], *prompts]
 
 
 _FIRST_RELEASE = "No policy is released yet, so the candidate is compared with the base of its run."

@@ -85,23 +85,10 @@ def _compute_sentences(spent: RunCompute) -> Iterator[str]:
         f"Control and loop {took}trained on {count(control.trained_tokens)} and "
         f"{count(loop.trained_tokens)} tokens; the loop also sampled {count(loop.drawn_tokens)} tokens."
     )
-    if not known:
+    if control_s is None or loop_s is None:
         yield "Their seconds are unknown, since part of the work was done in another workspace."
-
-
-def control_name(report: ControlReport, spent: RunCompute) -> str:
-    """Name of the control in titles."""
-    if report.is_base:
-        return "the base, without a control"
-    assert spent.control is not None
-    unit = "GPU" if spent.loop.gpu_seconds else "CPU"
-    control, loop = _seconds(spent.control, unit), _seconds(spent.loop, unit)
-    if control is None or loop is None:
-        return "a control whose seconds are unknown"
-    share = control / loop if loop else 1.0
-    if share < _LEAST_SHARE:
-        return f"a control of {percent(share)} of its {unit} seconds"
-    return "an equal-compute control"
+    elif loop_s and control_s / loop_s < _LEAST_SHARE:
+        yield f"So this control is not of equal compute: it had {percent(control_s / loop_s)} of the {unit} seconds."
 
 
 def _seconds(spent: TrainingCompute, unit: str) -> float | None:

@@ -5,13 +5,13 @@ the rest. Identical paths of a problem are shown once, with their count.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from pipeline_lib.records import FinishReason, Group, JudgedPath
-from pipeline_lib.study.comparison import Comparison
+from pipeline_lib.study.pages.page import Example, ShownText, ShownTexts
 from pipeline_lib.study.pages.wording import words
+from pipeline_lib.study.policies import Flips
 from pipeline_lib.train.rows.groups import pick_groups, problem_ids
 from pipeline_lib.verdicts import Status
 
@@ -26,116 +26,74 @@ class Outcome(StrEnum):
     DISCARDED = "discarded"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExamplePath:
-    """One distinct path with its count and the reason for its outcome."""
-
-    outcome: Outcome
-    reason: str
-    text: str
-    answer: str | None
-    tokens: int
-    times: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExamplePolicy:
-    """The paths of one policy for one problem."""
-
-    name: str
-    num_correct: int
-    num_scored: int
-    paths: tuple[ExamplePath, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """One problem with the paths of both policies."""
-
-    problem_id: str
-    question: str
-    gold: str
-    flip: str
-    """``gained``, ``lost`` or empty."""
-    policies: tuple[ExamplePolicy, ...]
-
-
 def pick_examples(
-    comparison: Comparison,
-    base_groups: Iterable[Group],
-    trained_groups: Iterable[Group],
-    *,
-    limit: int,
+    flips: Flips, base_groups: Iterable[Group], policy_groups: Iterable[Group], *, limit: int
 ) -> list[Example]:
     """Pick up to ``limit`` problems: at most half are flips, then evenly spaced others.
 
     Args:
-        comparison: comparison of the two policies.
+        flips: from the base to the policy.
         base_groups: judged paths before training.
-        trained_groups: judged paths after training.
+        policy_groups: judged paths after training.
         limit: most problems to show.
     """
-    flips = dict.fromkeys((flip.problem_id for flip in comparison.gained), "gained")
-    flips |= dict.fromkeys((flip.problem_id for flip in comparison.lost), "lost")
-    names = sorted(problem_ids(base_groups) & problem_ids(trained_groups))
-    chosen = _choose(comparison, names, limit)
-    base, trained = (pick_groups(groups, set(chosen)) for groups in (base_groups, trained_groups))
-    return [
-        _example({"base": base[name], "trained": trained[name]}, flips.get(name, ""))
-        for name in chosen
-    ]
+    changed = dict.fromkeys((flip.problem_id for flip in flips.gained), "gained")
+    changed |= dict.fromkeys((flip.problem_id for flip in flips.lost), "lost")
+    names = sorted(problem_ids(base_groups) & problem_ids(policy_groups))
+    chosen = _choose(flips, names, limit)
+    base, policy = (pick_groups(groups, set(chosen)) for groups in (base_groups, policy_groups))
+    return [_example(base[name], policy[name], changed.get(name, "")) for name in chosen]
 
 
-def _choose(comparison: Comparison, names: Sequence[str], limit: int) -> list[str]:
-    alternating = itertools.zip_longest(comparison.lost, comparison.gained)
-    flips = [flip.problem_id for pair in alternating for flip in pair if flip is not None]
-    known, flipped = set(names), set(flips)
-    first = [name for name in flips if name in known][: limit // 2]
+def _choose(flips: Flips, names: Sequence[str], limit: int) -> list[str]:
+    alternating = itertools.zip_longest(flips.lost, flips.gained)
+    changed = [flip.problem_id for pair in alternating for flip in pair if flip is not None]
+    known, flipped = set(names), set(changed)
+    first = [name for name in changed if name in known][: limit // 2]
     rest = [name for name in names if name not in flipped]
     room = min(limit - len(first), len(rest))
     return [*first, *(rest[index * len(rest) // room] for index in range(room))]
 
 
-def _example(groups: Mapping[str, Group], flip: str) -> Example:
-    problem = groups["base"].problem
+def _example(base: Group, policy: Group, flip: str) -> Example:
+    problem = base.problem
     return Example(
-        problem_id=problem.id,
+        id=problem.id,
+        tag=flip,
         question=_visible(problem.question),
         gold=_visible(problem.kind.show_gold(problem.gold)),
-        flip=flip,
-        policies=tuple(_policy(name, group) for name, group in groups.items()),
+        groups=[_policy("base", base), _policy("policy", policy)],
     )
 
 
-def _policy(name: str, group: Group) -> ExamplePolicy:
+def _policy(name: str, group: Group) -> ShownTexts:
     distinct: dict[tuple[Outcome, str, str], list[JudgedPath]] = {}
     for member in group.members:
         key = (_outcome(member), verdict_reason(member), member.path.text)
         distinct.setdefault(key, []).append(member)
     order = list(Outcome)
-    return ExamplePolicy(
-        name=name,
-        num_correct=group.num_correct(strict=True),
-        num_scored=len(group.scored()),
-        paths=tuple(
-            _path(outcome, reason, members)
+    return ShownTexts(
+        title=f"{name}: {group.num_correct(strict=True)} of {len(group.scored())} right",
+        texts=[
+            _text(outcome, reason, members)
             for (outcome, reason, _), members in sorted(
                 distinct.items(), key=lambda item: (order.index(item[0][0]), -len(item[1]))
             )
-        ),
+        ],
     )
 
 
-def _path(outcome: Outcome, reason: str, members: Sequence[JudgedPath]) -> ExamplePath:
+def _text(outcome: Outcome, reason: str, members: Sequence[JudgedPath]) -> ShownText:
     first = members[0]
     extracted = first.verdict.extracted
-    return ExamplePath(
-        outcome=outcome,
-        reason=_visible(reason),
-        text=_visible(first.path.text),
-        answer=_visible(extracted) if extracted is not None else None,
-        tokens=first.path.completion_tokens,
-        times=len(members),
+    facts = (
+        f"\N{MULTIPLICATION SIGN}{len(members)}" if len(members) > 1 else "",
+        f"{first.path.completion_tokens} tokens",
+        f"answer {_visible(extracted)}" if extracted is not None else "",
+        _visible(reason),
+    )
+    return ShownText(
+        text=_visible(first.path.text), outcome=outcome.value, about=tuple(filter(None, facts))
     )
 
 

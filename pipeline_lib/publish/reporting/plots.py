@@ -7,7 +7,6 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
-from pipeline_lib.records import Interval
 from pipeline_lib.study.pages.figures import (
     ACCENT,
     BASE,
@@ -20,22 +19,24 @@ from pipeline_lib.study.pages.figures import (
     svg_text,
 )
 from pipeline_lib.study.pages.wording import words
-from pipeline_lib.study.summary import EvalSummary
+from pipeline_lib.study.study import Point
 
 TrainingRow = Mapping[str, float]
 """One logged step: ``step`` and any of loss, reward, entropy, mean_tokens and others."""
 
 TRAINING_PREFIX = "training_"
-_COLORS = {"base": BASE, "control": CONTROL, "trained": ACCENT}
+_COLORS = (BASE, CONTROL, ACCENT)
 
 
-def pass_at_k_plot(summaries: Mapping[str, EvalSummary]) -> Plot:
-    """pass@k of every policy with the bands of their intervals."""
+def pass_at_k_plot(curves: Mapping[str, Sequence[Point]]) -> Plot:
+    """pass@k with the bands of their intervals, by name of the policy; all have the same k."""
     with mpl.rc_context(STYLE):
         figure, axes = new_figure()
-        ks = sorted(summaries["base"].curve)
-        for name, summary in summaries.items():
-            _band(axes, summary.curve, color=_COLORS[name], label=name)
+        ks = [_k_of(one) for one in next(iter(curves.values()))]
+        for (name, points), color in zip(curves.items(), _COLORS, strict=False):
+            lows, highs = [one.low for one in points], [one.high for one in points]
+            axes.fill_between(ks, lows, highs, color=color, alpha=0.18, lw=0)
+            axes.plot(ks, [one.value for one in points], color=color, label=name, marker="o", ms=4)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator(ks))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -45,47 +46,16 @@ def pass_at_k_plot(summaries: Mapping[str, EvalSummary]) -> Plot:
         axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
         axes.legend(loc="lower right")
         ends = ", ".join(
-            f"{name} {found.curve[1].value:.2f} at 1 to {found.curve[max(ks)].value:.2f} at {max(ks)}"
-            for name, found in summaries.items()
+            f"{name} {points[0].value:.2f} at {ks[0]} to {points[-1].value:.2f} at {ks[-1]}"
+            for name, points in curves.items()
         )
         return Plot(
             name="pass_at_k", title="pass@k", alt=f"pass@k over k: {ends}.", svg=svg_text(figure)
         )
 
 
-def _band(axes: Axes, curve: Mapping[int, Interval], *, color: str, label: str) -> None:
-    ks = sorted(curve)
-    axes.fill_between(
-        ks, [curve[k].low for k in ks], [curve[k].high for k in ks], color=color, alpha=0.18, lw=0
-    )
-    axes.plot(ks, [curve[k].value for k in ks], color=color, label=label, marker="o", ms=4)
-
-
-def difficulty_plot(summaries: Mapping[str, EvalSummary]) -> Plot:
-    """Histogram of pass@1 over the held-out problems, by policy."""
-    with mpl.rc_context(STYLE):
-        figure, axes = new_figure()
-        edges = [tenth / 10 for tenth in range(11)]
-        rates = {
-            name: [score.pass_at(1, strict=True) for score in summary.problems]
-            for name, summary in summaries.items()
-        }
-        colors = [_COLORS[name] for name in rates]
-        axes.hist(list(rates.values()), bins=edges, color=colors, label=list(rates), rwidth=0.85)
-        axes.set_xlabel("pass@1 of the problem")
-        axes.set_ylabel("problems")
-        axes.xaxis.set_major_formatter(PercentFormatter(xmax=1))
-        axes.legend()
-        ends = "; ".join(
-            f"{name}: {sum(r == 0 for r in found)} never solved, {sum(r == 1 for r in found)} always"
-            for name, found in rates.items()
-        )
-        return Plot(
-            name="difficulty",
-            title="Difficulty of the held-out problems",
-            alt=f"Histogram of pass@1 over problems. {ends}.",
-            svg=svg_text(figure),
-        )
+def _k_of(point: Point) -> int:
+    return int(point.measure.removeprefix("pass@"))
 
 
 def training_plots(rows: Sequence[TrainingRow], names: Sequence[str]) -> list[Plot]:

@@ -1,6 +1,6 @@
 """Compute of loop and control of a run: tokens from manifests, seconds from telemetry events."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from pipeline_lib.sampling.accounting import engine_time
@@ -34,6 +34,26 @@ class RunCompute:
 
     loop: TrainingCompute
     control: TrainingCompute | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenCount:
+    """Prompt and completion tokens of a stage."""
+
+    prompt: int
+    completion: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageCosts:
+    """Time, tokens and memory of a run by stage; stages may overlap."""
+
+    seconds: Mapping[str, float]
+    total_seconds: float
+    """Seconds in which any stage ran."""
+    tokens: Mapping[str, TokenCount]
+    peaks_mib: Mapping[str, int]
+    """Peak memory of the largest process."""
 
 
 def read_run_compute(workspace: Workspace, *, rounds: int, control: bool) -> RunCompute:

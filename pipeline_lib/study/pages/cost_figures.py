@@ -106,6 +106,8 @@ def _plot(
             title=f"Accuracy against {axis}",
             alt=f"Accuracy over {axis}. {ends}.",
             svg=svg_text(figure),
+            width=461,
+            height=442,
         )
 
 

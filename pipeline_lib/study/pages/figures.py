@@ -56,6 +56,9 @@ class Plot:
     title: str
     alt: str
     svg: str
+    width: int = 422
+    """In CSS pixels; a narrow screen shows it smaller."""
+    height: int = 278
 
 
 def new_figure(size_inches: tuple[float, float] = _SIZE_INCHES) -> tuple[Figure, Axes]:

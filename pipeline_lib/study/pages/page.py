@@ -6,7 +6,7 @@ paper, and the terms. Then come figures, tables and examples.
 
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pipeline_lib.store.files import write_text
 from pipeline_lib.study.attempts import MAIN
@@ -57,10 +57,27 @@ class Example:
     """A problem with what the arms wrote."""
 
     id: str
+    tag: str = ""
+    """``gained`` or ``lost``; empty: neither."""
     question: str = ""
     gold: str = ""
     groups: Sequence[ShownTexts] = ()
     picture: Plot | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A titled part of a page, below its main tables and figures."""
+
+    title: str
+    notes: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    plots: Sequence[Plot] = ()
+
+    @property
+    def anchor(self) -> str:
+        """Name of the link to it."""
+        return self.title.lower().replace(" ", "-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +91,8 @@ class Page:
     """Sentences about the method of this evaluation."""
     plots: Sequence[Plot] = ()
     tables: Sequence[Table] = ()
-    examples: Sequence[Example] = field(default_factory=tuple)
+    sections: Sequence[Section] = ()
+    examples: Sequence[Example] = ()
 
 
 def write_page(path: pathlib.Path, study: Study, page: Page) -> None:

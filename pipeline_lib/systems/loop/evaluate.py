@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from pipeline_lib.store import manifests
-from pipeline_lib.store.files import write_checked
+from pipeline_lib.problems.trained import seen_in_training
+from pipeline_lib.records import Problem
+from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Unit, make_folder
-from pipeline_lib.study.comparison import compare as compare_summaries
+from pipeline_lib.study.attempts import write_attempts
 from pipeline_lib.study.plan import (
     BASE,
     CONTROL,
@@ -17,24 +19,17 @@ from pipeline_lib.study.plan import (
     baselines,
     evaluation_draws,
     folder_name,
-    temperatures,
 )
-from pipeline_lib.study.result import (
-    FURTHER_NAME,
-    RESULT_NAME,
-    Baseline,
-    EvaluationResult,
-    FurtherResults,
-    evaluate_policies,
-)
-from pipeline_lib.study.summary import evaluate_groups
+from pipeline_lib.study.study import write_study
+from pipeline_lib.systems.loop.study import loop_study
 from pipeline_lib.train.control_report import read_control_report
-from pipeline_lib.train.rows.groups import GroupTable
+from pipeline_lib.train.rows.groups import read_groups
 
 if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
     import pathlib
 
     from pipeline_lib.params.paths import SampleParams
+    from pipeline_lib.records import Group
     from pipeline_lib.store.workspace import RoundFolders
     from pipeline_lib.systems.stage import Run
 
@@ -63,12 +58,7 @@ def draws_without_control(run: Run) -> list[PolicyDraw]:
 
 
 def _policy_draws(run: Run, *, control_is_base: bool) -> list[PolicyDraw]:
-    models = {
-        BASE: str(run.workspace.base),
-        CONTROL: str(run.workspace.control),
-        TRAINED: str(run.workspace.policy(run.params.rounds, rounds=run.params.rounds)),
-        **dict.fromkeys(baselines(run.params), run.params.bootstrap.model or ""),
-    }
+    models = _models(run)
     return [
         PolicyDraw(
             name=draw.folder,
@@ -81,8 +71,8 @@ def _policy_draws(run: Run, *, control_is_base: bool) -> list[PolicyDraw]:
 
 
 def compare(run: Run) -> None:
-    """Write the result of the evaluation, unless it exists under the same key."""
-    params, workspace, seed = run.params.evaluate, run.workspace, run.params.seed
+    """Write the study of the evaluation, unless it exists under the same key."""
+    params, workspace = run.params, run.workspace
     tables = {"problems": workspace.problems("test")}
     for draw in policy_draws(run):
         tables |= {
@@ -91,59 +81,42 @@ def compare(run: Run) -> None:
         }
     key = stage_key(
         __name__,
-        params={**params.model_dump(), "temperature": run.params.sample.temperature, "seed": seed},
+        params={
+            **params.evaluate.model_dump(),
+            "temperature": params.sample.temperature,
+            "seed": params.seed,
+        },
         inputs={name: manifests.read_manifest(table).digest for name, table in tables.items()},
     )
 
     def fill(fresh: pathlib.Path) -> None:
-        first, *others = temperatures(run.params)
-        results = {temperature: _evaluate(run, temperature) for temperature in (first, *others)}
-        write_checked(fresh / RESULT_NAME, results[first])
-        further = FurtherResults(
-            temperatures={temperature: results[temperature] for temperature in others},
-            baselines=tuple(
-                _baseline(run, name, temperature, trained=result)
-                for temperature, result in results.items()
-                for name in baselines(run.params)
-            ),
+        problems = [Problem.from_row(row) for row in shards.iter_table(workspace.problems("test"))]
+        made = loop_study(
+            params,
+            partial(_groups, run),
+            provenance={},
+            seen={name: seen_in_training(model, problems) for name, model in _models(run).items()},
         )
-        if further != FurtherResults():
-            write_checked(fresh / FURTHER_NAME, further)
+        write_study(fresh, made.study, made.series, problems)
+        write_attempts(fresh / "attempts", made.attempts)
 
     unit = Unit(workspace=run.root, stage="evaluate", key=key)
     make_folder(unit, workspace.evaluation_result, kind=KIND, fill=fill)
 
 
-def _evaluate(run: Run, temperature: float) -> EvaluationResult:
-    control = None
-    if run.params.train.control:
-        drawn = BASE if _control_is_base(run) else CONTROL
-        control = _groups(run, drawn, temperature)
-    return evaluate_policies(
-        _groups(run, BASE, temperature),
-        _groups(run, TRAINED, temperature),
-        run.params.evaluate,
-        seed=run.params.seed,
-        control=control,
-    )
+def _groups(run: Run, policy: str, temperature: float) -> list[Group]:
+    drawn = BASE if policy == CONTROL and _control_is_base(run) else policy
+    folders = run.workspace.evaluation(folder_name(drawn, temperature, run.params))
+    return read_groups(run.workspace.problems("test"), folders.paths, folders.verdicts)
 
 
-def _baseline(run: Run, name: str, temperature: float, *, trained: EvaluationResult) -> Baseline:
-    params, seed = run.params.evaluate, run.params.seed
-    summary = evaluate_groups(list(_groups(run, name, temperature)), params, seed=seed)
-    return Baseline(
-        name=name,
-        temperature=temperature,
-        summary=summary,
-        comparison=compare_summaries(summary, trained.trained, params, seed=seed),
-    )
-
-
-def _groups(run: Run, policy: str, temperature: float) -> GroupTable:
-    folders = run.workspace.evaluation(folder_name(policy, temperature, run.params))
-    return GroupTable(
-        problems=run.workspace.problems("test"), paths=folders.paths, verdicts=folders.verdicts
-    )
+def _models(run: Run) -> dict[str, str]:
+    return {
+        BASE: str(run.workspace.base),
+        CONTROL: str(run.workspace.control),
+        TRAINED: str(run.workspace.policy(run.params.rounds, rounds=run.params.rounds)),
+        **dict.fromkeys(baselines(run.params), run.params.bootstrap.model or ""),
+    }
 
 
 def _control_is_base(run: Run) -> bool:

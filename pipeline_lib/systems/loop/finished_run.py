@@ -4,6 +4,8 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
+from pydantic import TypeAdapter
+
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
@@ -11,23 +13,18 @@ from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
 from pipeline_lib.publish.reporting.curve_files import read_curves
-from pipeline_lib.publish.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.publish.reporting.report import ReportInput
-from pipeline_lib.publish.reporting.run_compute import read_run_compute
+from pipeline_lib.publish.reporting.run_compute import StageCosts, TokenCount, read_run_compute
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_in
 from pipeline_lib.store import manifests, shards
-from pipeline_lib.store.files import digest_json, read_checked, read_json, read_json_lines
+from pipeline_lib.store.files import digest_json, read_json, read_json_lines
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.plan import evaluation_draws, temperatures
-from pipeline_lib.study.result import (
-    FURTHER_NAME,
-    RESULT_NAME,
-    EvaluationResult,
-    FurtherResults,
-    read_result,
-)
+from pipeline_lib.study.plan import BASE, CONTROL, TRAINED, evaluation_draws, temperatures
+from pipeline_lib.study.policies import LENIENT, PathCounts
+from pipeline_lib.study.study import METRICS_NAME, Study, arm_name, read_study, read_values
 from pipeline_lib.systems.loop.stages import LOOP
+from pipeline_lib.systems.loop.study import POLICY
 from pipeline_lib.telemetry import (
     Event,
     count_retried,
@@ -52,7 +49,8 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     Raises:
         BadInputError: a stage is missing, or was run with other params.
     """
-    result = _result(workspace, params)
+    study = _study(workspace, params)
+    temperature = params.sample.temperature
     problems = workspace.problems("test")
     control = read_control_report(workspace.control) if params.train.control else None
     has_own_control = control is not None and not control.is_base
@@ -69,9 +67,12 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
     last = workspace.round_folders(params.rounds)
     policy = workspace.policy(params.rounds, rounds=params.rounds)
     return ReportInput(
-        result=result,
-        further=_further(workspace, params),
-        temperature=params.sample.temperature,
+        study=study,
+        values=read_values(workspace.evaluation_result),
+        base=_arm(study, BASE, temperature),
+        policy=_arm(study, POLICY, temperature),
+        control_arm=arm_name(study, CONTROL, T=temperature),
+        counts=TypeAdapter(dict[str, PathCounts]).validate_python(study.compute["policies"]),
         costs=StageCosts(
             seconds={stage: seconds[stage] for stage in stages if stage in seconds},
             total_seconds=total_seconds([e for e in events if e.get("stage") in stages]),
@@ -93,9 +94,7 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
         overlap=_overlap(workspace),
         shared_runs=_shared_runs(workspace),
         lineage=_lineage(workspace, params, policy),
-        base_groups=groups["base"],
-        trained_groups=groups["trained"],
-        control_groups=groups.get("control"),
+        groups={name: groups[name] for name in (BASE, CONTROL, TRAINED) if name in groups},
         num_examples=params.report.num_examples,
         compute=read_curves(workspace),
     )
@@ -109,7 +108,7 @@ def read_policies(workspace: Workspace, params: Params) -> list[EvaluatedPolicy]
     """
     source = read_finished_run(workspace, params)
     # The time of the evaluation, so that two exports of a run are equal.
-    written = (workspace.evaluation_result / RESULT_NAME).stat().st_mtime
+    written = (workspace.evaluation_result / METRICS_NAME).stat().st_mtime
     return evaluated_policies(
         source,
         dataset=params.prepare.dataset,
@@ -117,35 +116,44 @@ def read_policies(workspace: Workspace, params: Params) -> list[EvaluatedPolicy]
     )
 
 
-def _result(workspace: Workspace, params: Params) -> EvaluationResult:
+def _arm(study: Study, base: str, temperature: float) -> str:
+    name = arm_name(study, base, T=temperature)
+    assert name is not None, base
+    return name
+
+
+def _study(workspace: Workspace, params: Params) -> Study:
     folder = workspace.evaluation_result
     manifests.check(folder, manifests.read_manifest(folder))
-    result = read_result(folder)
-    if (result.control is not None) is not params.train.control:
-        raise BadInputError(
-            f"{folder}: made with train.control={result.control is not None}, asked for with "
-            f"{params.train.control}; pass the --profile and --set of its run"
-        )
-    if result.base.ks != params.evaluate.ks:
-        raise BadInputError(
-            f"{folder}: made with evaluate.ks={list(result.base.ks)}, asked for with "
-            f"{list(params.evaluate.ks)}; pass the --profile and --set of its run"
-        )
-    return result
+    study = read_study(folder / METRICS_NAME)
+    bases = {one.base for one in study.arms}
+    made = {
+        "train.control": CONTROL in bases,
+        "evaluate.ks": _lenient_ks(study),
+        "temperatures": {one.settings["T"] for one in study.arms},
+    }
+    asked = {
+        "train.control": params.train.control,
+        "evaluate.ks": set(params.evaluate.ks),
+        "temperatures": set(temperatures(params)),
+    }
+    for name, value in asked.items():
+        if made[name] != value:
+            raise BadInputError(
+                f"{folder}: made with {name}={_shown(made[name])}, asked for with {_shown(value)}; pass the "
+                "--profile and --set of its run"
+            )
+    return study
 
 
-def _further(workspace: Workspace, params: Params) -> FurtherResults:
-    file = workspace.evaluation_result / FURTHER_NAME
-    found = FurtherResults()
-    if file.is_file():
-        found = read_checked(file, FurtherResults, remedy="evaluate again")
-    _, *further = temperatures(params)
-    if set(found.temperatures) != set(further):
-        raise BadInputError(
-            f"{workspace.evaluation_result}: made with further temperatures {sorted(found.temperatures)}, "
-            f"asked for with {sorted(further)}; pass the --profile and --set of its run"
-        )
-    return found
+def _lenient_ks(study: Study) -> set[int]:
+    """The ks of the params: points of the strict score have further ones."""
+    found = [one.measure for one in study.points if one.subset == LENIENT]
+    return {int(measure.removeprefix("pass@")) for measure in found}
+
+
+def _shown(value: object) -> object:
+    return sorted(value) if isinstance(value, set) else value
 
 
 def _events(workspace: Workspace, rounds: int) -> list[Event]:

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+import shutil
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pipeline_lib.publish.exports.model_card import CARD_NAME, model_card
 from pipeline_lib.publish.reporting import tables
-from pipeline_lib.publish.reporting.metrics_file import (
-    build_further_metrics,
-    build_metrics,
-    build_summary,
-)
 from pipeline_lib.publish.reporting.report import write_report
 from pipeline_lib.publish.reporting.revision import read_revision
 from pipeline_lib.store.files import write_json, write_text
+from pipeline_lib.store.folders import replaced
+from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.pages.tables import markdown
+from pipeline_lib.study.plan import CONTROL
+from pipeline_lib.study.study import (
+    METRICS_NAME,
+    PROBLEMS_NAME,
+    SUMMARY_NAME,
+    VALUES_NAME,
+    provenance_of,
+    study_row,
+    summary_row,
+)
 from pipeline_lib.systems.loop.finished_run import read_finished_run
+from pipeline_lib.systems.loop.study import POLICY, SYSTEM
 from pipeline_lib.telemetry import record_work
 
 if TYPE_CHECKING:
     import pathlib
 
+    from pipeline_lib.publish.reporting.report import ReportInput
     from pipeline_lib.study.pages.tables import Table
+    from pipeline_lib.study.study import NamedArm, Study
     from pipeline_lib.systems.stage import Run
-
-SUMMARY_NAME = "summary.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +44,7 @@ class Written:
     report: pathlib.Path
     title: str
     summary: str
-    """Headline and tables as Markdown."""
+    """Claims and tables as Markdown."""
     scores: Table
 
 
@@ -44,33 +53,53 @@ def write_reports(run: Run) -> Written:
     workspace, params = run.workspace, run.params
     record_work(run.root, "report", done=1, total=1)
     source = replace(read_finished_run(workspace, params), revision=read_revision())
-    found = source.headline
-    sentences = [*found.sentences, *source.limits_of_claim]
-    write_json(
-        workspace.metrics,
-        build_metrics(
-            source.result,
-            costs=source.costs,
-            spent=source.spent,
-            unseen_number_sets=source.unseen_number_sets,
-        )
-        | build_further_metrics(source.further)
-        | {"headline": {"title": found.title, "sentences": sentences}},
+    study = replace(
+        source.study,
+        provenance=provenance_of(params, commit=source.revision.get("commit")),
+        compute=_compute(source),
+        arms=tuple(_with_tokens(arm, source) for arm in source.study.arms),
     )
-    write_json(workspace.reports / SUMMARY_NAME, build_summary(source.result))
+    source = replace(source, study=study)
+    _write_metrics(run, study)
     files = write_report(source, workspace.reports)
     write_text(workspace.reports / CARD_NAME, model_card(source, params))
-    scores = tables.score_table(source.result.summaries)
-    by_temperature = [source.by_temperature] if source.by_temperature else []
-    shown = [
-        scores,
-        *by_temperature,
-        *tables.paired_tables(source.result),
-        tables.run_compute_table(source.spent),
-    ]
+    title, *sentences = study.claims
+    *_, scores = shown = study_tables(study)
+    compute = tables.run_compute_table(source.spent)
     return Written(
         report=files.report,
-        title=found.title,
-        summary=markdown(found.title, sentences, shown),
+        title=title,
+        summary=markdown(title, [*sentences, *source.limits_of_claim], [*shown, compute]),
         scores=scores,
     )
+
+
+def _with_tokens(arm: NamedArm, source: ReportInput) -> NamedArm:
+    """The arm with the tokens that its training went through."""
+    loop, control = source.spent.loop, source.spent.control
+    if arm.base == CONTROL and control is not None:
+        return replace(arm, trained_tokens=control.trained_tokens)
+    return replace(arm, trained_tokens=loop.trained_tokens) if arm.base in {POLICY, "vote"} else arm
+
+
+def _compute(source: ReportInput) -> dict[str, Any]:
+    costs = source.costs
+    return {
+        **source.study.compute,
+        **asdict(source.spent),
+        "seconds": {**costs.seconds, "total": costs.total_seconds},
+        "peak_mib": dict(costs.peaks_mib),
+        "tokens": {stage: asdict(count) for stage, count in costs.tokens.items()},
+        "unseen_number_sets": source.unseen_number_sets,
+    }
+
+
+def _write_metrics(run: Run, study: Study) -> None:
+    """metrics.json and summary.json in ``reports``, and with the tables of the evaluation in ``reports/loop``."""
+    workspace = run.workspace
+    with replaced(workspace.reports / SYSTEM) as fresh:
+        for name in (VALUES_NAME, PROBLEMS_NAME):
+            shutil.copytree(workspace.evaluation_result / name, fresh / name)
+        for folder in (fresh, workspace.reports):
+            write_json(folder / METRICS_NAME, study_row(study))
+            write_json(folder / SUMMARY_NAME, summary_row(study))

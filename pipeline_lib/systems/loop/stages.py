@@ -140,7 +140,7 @@ LOOP = System(
             ),
             outputs=(
                 *("reports/report.html", "reports/model_card.md"),
-                *("reports/metrics.json", "reports/plots"),
+                *("reports/metrics.json", "reports/loop", "reports/plots"),
             ),
             metrics=("reports/summary.json",),
         ),

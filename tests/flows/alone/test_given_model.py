@@ -8,6 +8,7 @@ import pytest
 
 from pipeline_lib.store import shards
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.study import read_study
 from tests.unit.train.weights.gguf_files import tiny_llama, write_gguf
 
 pytestmark = pytest.mark.slow
@@ -55,18 +56,16 @@ def test_all_policies_are_compared_at_both_temperatures(workspace):
         assert len(rows) == 6 * 4
         found = {row["temperature"] for row in rows}
         assert found == {0.2 if folder.endswith("-t0.2") else 0.7}
-    metrics = json.loads(workspace.metrics.read_text("utf-8"))
-    assert set(metrics["temperatures"]) == {"0.2"}
-    assert {(one["name"], one["temperature"]) for one in metrics["baselines"]} == {
-        (name, temperature)
-        for name in ("untouched", "untouched few-shot")
-        for temperature in (0.7, 0.2)
+    study = read_study(workspace.metrics)
+    assert {one.name for one in study.arms if "paths" not in one.settings} == {
+        f"{base} T={temperature}"
+        for base in ("base", "control", "policy", "untouched", "untouched few-shot")
+        for temperature in (".7", ".2")
     }
     for name in ("report.html", "model_card.md"):
         text = (workspace.reports / name).read_text("utf-8")
-        assert "Scores by temperature" in text
-        assert "At temperature 0.2, over the control" in text
-        assert "Over the untouched few-shot model at temperature 0.7" in text
+        assert "of control T=.2" in text
+        assert "of untouched few-shot T=.7" in text
 
 
 def test_shots_are_in_no_prompt_of_training(workspace):

@@ -1,6 +1,5 @@
 """A loop without a signal: random verdicts on the paths of a converged base."""
 
-import json
 import pathlib
 import random
 
@@ -8,6 +7,7 @@ import pytest
 
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.study import read_study
 
 pytestmark = pytest.mark.slow
 
@@ -65,21 +65,22 @@ def workspace(reasonloop, tmp_path_factory: pytest.TempPathFactory) -> pathlib.P
 
 def test_random_rewards_give_no_gain_over_the_control(workspace):
     """Title, console, metrics and report agree that there is no gain."""
-    metrics = json.loads((workspace / "reports" / "metrics.json").read_text("utf-8"))
-    found = metrics["paired_control"]
-    assert found["difference"]["finding"] != "gain"
-    assert found["pass_at_4"]["finding"] != "gain"
-    title = metrics["headline"]["title"]
-    assert title.startswith("No gain over the control")
+    study = read_study(workspace / "reports" / "metrics.json")
+    over = [one for one in study.differences if one.reference == "control"]
+    assert {"pass@1", "pass@4"} <= {one.measure for one in over}
+    assert not [one for one in over if one.finding == "gain"]
+    title = study.claims[0]
+    assert title.startswith("No ")
+    assert "gain" in title
     page = (workspace / "reports" / "report.html").read_text("utf-8")
     assert f"<title>{title}</title>" in page
-    assert "The loop adds" not in page
+    assert "Policy gains" not in page
     assert title in (workspace / "stdout.txt").read_text("utf-8")
 
 
 def test_the_base_had_converged(workspace):
     """The control has no gain over the base."""
-    metrics = json.loads((workspace / "reports" / "metrics.json").read_text("utf-8"))
-    base, control = (metrics[name]["pass_at_1"] for name in ("base", "control"))
-    assert base["value"] > 0.3
-    assert control["low"] < base["value"]
+    study = read_study(workspace / "reports" / "metrics.json")
+    base, control = (study.point(name, "pass@1") for name in ("base", "control"))
+    assert base.value > 0.3
+    assert control.low < base.value

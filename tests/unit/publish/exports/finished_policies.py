@@ -5,24 +5,22 @@ from datetime import UTC, datetime
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
-from pipeline_lib.publish.reporting.metrics_file import StageCosts
 from pipeline_lib.publish.reporting.report import ReportInput
-from pipeline_lib.publish.reporting.run_compute import RunCompute, TrainingCompute
-from pipeline_lib.study.result import evaluate_policies
+from pipeline_lib.publish.reporting.run_compute import RunCompute, StageCosts, TrainingCompute
 from tests.unit.study.judged_groups import judged_group
+from tests.unit.systems.loop.invented_study import params_of, report_fields
 
 EVALUATED_AT = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 
 
 def finished(base: list[str], trained: list[str], *, ks: tuple[int, ...]) -> ReportInput:
     """A run whose problems p0, p1, ... have these letters, before and after training."""
-    groups = [
-        [judged_group(f"p{index}", letters) for index, letters in enumerate(policy)]
-        for policy in (base, trained)
-    ]
-    params = EvaluateParams(num_paths=2 * max(ks), ks=ks, resamples=500)
+    groups = {
+        name: [judged_group(f"p{index}", letters) for index, letters in enumerate(policy)]
+        for name, policy in (("base", base), ("trained", trained))
+    }
     return ReportInput(
-        result=evaluate_policies(*groups, params, seed=7),
+        **report_fields(groups, params_of(ks=ks, control=False)),
         costs=StageCosts(seconds={}, total_seconds=0.0, tokens={}, peaks_mib={}),
         spent=RunCompute(
             loop=TrainingCompute(
@@ -31,7 +29,6 @@ def finished(base: list[str], trained: list[str], *, ks: tuple[int, ...]) -> Rep
             control=None,
         ),
         control=None,
-        control_groups=None,
         unseen_number_sets=None,
         spending={},
         training_log=[
@@ -41,8 +38,6 @@ def finished(base: list[str], trained: list[str], *, ks: tuple[int, ...]) -> Rep
         data_counts={"problems": 20},
         overlap={"touched_test": 0},
         lineage={"trained policy": "57afcd447c0ecacc"},
-        base_groups=groups[0],
-        trained_groups=groups[1],
         num_examples=2,
     )
 

@@ -9,9 +9,10 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.publish.reporting.run_compute import TrainingCompute
 from pipeline_lib.records import Group
 from pipeline_lib.store import manifests, shards
-from pipeline_lib.store.files import write_checked, write_json, write_text
+from pipeline_lib.store.files import write_json, write_text
 from pipeline_lib.store.workspace import RoundFolders, Workspace
-from pipeline_lib.study.result import RESULT_NAME, evaluate_policies
+from pipeline_lib.study.policies import compare_groups
+from pipeline_lib.study.study import METRICS_NAME, study_row
 from pipeline_lib.telemetry import record_work
 from pipeline_lib.verify.judged_paths import verdict_rows
 from tests.unit.study.judged_groups import judged_group
@@ -65,8 +66,8 @@ def finish(
         record_work(
             root, "evaluate", done=shard, total=2, key="of the trained", worker_seconds=0.5 * shard
         )
-    result = evaluate_policies(before, after, PARAMS, seed=7)
-    write_checked(workspace.evaluation_result / RESULT_NAME, result)
+    study = compare_groups({"base": before, "policy": after}, PARAMS, seed=7).study
+    write_json(workspace.evaluation_result / METRICS_NAME, study_row(study))
     manifests.seal(workspace.evaluation_result, kind="evaluation", key="compare")
     loop = {name: getattr(COMPUTE, name) for name in TrainingCompute.__dataclass_fields__}
     write_json(workspace.metrics, {"compute": {"loop": loop, "control": None}})

@@ -6,15 +6,19 @@ import sys
 
 import numpy as np
 
-from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
-from pipeline_lib.publish.reporting.metrics_file import StageCosts, TokenCount
 from pipeline_lib.publish.reporting.report import ReportInput, write_report
-from pipeline_lib.publish.reporting.run_compute import RunCompute, TrainingCompute
+from pipeline_lib.publish.reporting.run_compute import (
+    RunCompute,
+    StageCosts,
+    TokenCount,
+    TrainingCompute,
+)
 from pipeline_lib.records import Group
-from pipeline_lib.study.result import evaluate_policies
 from pipeline_lib.train.control_report import ControlReport
 from tests.unit.study.judged_groups import judged_group
+from tests.unit.systems.loop.invented_study import report_fields
 
 HOSTILE = (
     '</pre><script>alert("x")</script><img src="http://example.invalid/a.png" onerror=alert(1)>'
@@ -38,12 +42,12 @@ def invented_groups(num_problems: int, *, ease: float, num_paths: int, seed: int
 
 def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 500) -> ReportInput:
     """Everything a report shows, invented."""
-    params = EvaluateParams(num_paths=num_paths, resamples=resamples)
+    params = Params.model_validate({"evaluate": {"num_paths": num_paths, "resamples": resamples}})
     base = invented_groups(num_problems, ease=1.0, num_paths=num_paths, seed=1)
     control = invented_groups(num_problems, ease=1.3, num_paths=num_paths, seed=4)
     trained = invented_groups(num_problems, ease=2.4, num_paths=num_paths, seed=2)
     return ReportInput(
-        result=evaluate_policies(base, trained, params, seed=7, control=control),
+        **report_fields({"base": base, "control": control, "trained": trained}, params),
         costs=StageCosts(
             seconds={stage: 3.0 * 2**index for index, stage in enumerate(STAGES)},
             total_seconds=381.0,
@@ -114,9 +118,6 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
             "verifier": "countdown 1",
             "params": "e4" * 32,
         },
-        base_groups=base,
-        trained_groups=trained,
-        control_groups=control,
         num_examples=12,
     )
 

@@ -70,9 +70,11 @@ def test_the_report_has_a_section_where_there_are_curves(curves, tmp_path):
     shown = write_report(replace(source, compute=[curves]), tmp_path).report.read_text("utf-8")
     page = Page(shown)
     assert len(page.all("img")) == len(without.all("img")) + 2
-    assert [a["id"] for a in page.all("section") if a not in without.all("section")] == ["compute"]
-    assert {"href": "#compute"} in page.all("a")
-    assert {"href": "#compute"} not in without.all("a")
+    assert [a["id"] for a in page.all("section") if a not in without.all("section")] == [
+        "test-time-compute-of-trained"
+    ]
+    assert {"href": "#test-time-compute-of-trained"} in page.all("a")
+    assert {"href": "#test-time-compute-of-trained"} not in without.all("a")
     assert "the upper bound" in page.text
     assert "Test-time compute, trained policy" in page.text
 

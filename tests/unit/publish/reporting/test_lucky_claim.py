@@ -6,13 +6,12 @@ import json
 import pytest
 
 from flows.cli.app import main
-from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.publish.reporting.report import write_report
-from pipeline_lib.study.result import evaluate_policies
 from pipeline_lib.verify.lines.files import groups_from_lines
 from tests.unit.publish.exports.finished_policies import finished
 from tests.unit.publish.reporting.page import Page
+from tests.unit.systems.loop.invented_study import params_of, report_fields
 
 RIGHT, WRONG = "so \\boxed{7}", "so \\boxed{8}"
 BASE = [True] * 7 + [False] * 13
@@ -40,25 +39,20 @@ def answers(request, tmp_path):
 
 
 def test_the_report_says_no_significant_gain(answers, tmp_path):
-    """Real answers, judged, compared, written: the title, the tile and the table all say the same."""
+    """Real answers, judged, compared, written: the title, the sentences and the table all say the same."""
     base, trained = (groups_from_lines(path, VerifyParams()) for path in answers)
-    result = evaluate_policies(base, trained, EvaluateParams(ks=(1,)), seed=7)
     bare = finished(["cc"], ["cc"], ks=(1,))
-    source = dataclasses.replace(
-        bare, result=result, base_groups=base, trained_groups=trained, training_log=[]
-    )
+    fields = report_fields({"base": base, "trained": trained}, params_of(control=False))
+    source = dataclasses.replace(bare, **fields, training_log=[])
     text = write_report(source, tmp_path).report.read_text(encoding="utf-8")
     page = Page(text)
-    assert "<title>No significant gain in pass@1, without a control</title>" in text
-    assert page.heading == "No significant gain in pass@1, without a control"
+    assert "<title>No significant gain of policy over base in pass@1</title>" in text
+    assert page.heading == "No significant gain of policy over base in pass@1"
     words = " ".join(page.text.split())
-    assert "No significant gain: pass@1 went from 35.0 % to 55.0 % (+20.0 points" in words
-    assert "With only 20 problems, differences below about" in words
-    assert "rose" not in words
-    assert words.count("no significant gain") >= 3
-    assert "gain" not in words.replace("No significant gain", "").replace(
-        "no significant gain", ""
-    ).replace("gained", "")
+    assert "pass@1 of policy is 55.0 %, of base 35.0 %, on the same 20 problems: +20.0" in words
+    assert "With 20 problems and one training of each, differences below about" in words
+    assert words.count("no significant gain") >= 2
+    assert " gains " not in words
 
 
 def test_the_command_says_it_too(answers, capsys):
@@ -68,5 +62,5 @@ def test_the_command_says_it_too(answers, capsys):
         main(["evaluate", trained, "--against", base, "--workers", "1", "--set", "evaluate.ks=[1]"])
     assert stopped.value.code == 0
     printed = capsys.readouterr().out
-    assert "No significant gain in pass@1" in printed
-    assert "rose" not in printed
+    assert "No significant gain of policy over base in pass@1" in printed
+    assert "gains" not in printed

@@ -4,11 +4,15 @@ import pytest
 
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.publish.reporting import tables
-from pipeline_lib.publish.reporting.metrics_file import StageCosts, TokenCount
+from pipeline_lib.publish.reporting.run_compute import StageCosts, TokenCount
+from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.pages.tables import Table, mapping_table, markdown
-from pipeline_lib.study.result import evaluate_policies
+from pipeline_lib.study.policies import score_policy
+from pipeline_lib.study.study import Arm
 from tests.unit.publish.reporting.demo_report import demo_input
 from tests.unit.study.judged_groups import judged_group
+
+PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=100)
 
 
 @pytest.fixture(scope="module")
@@ -16,20 +20,12 @@ def source():
     return demo_input(30, resamples=100)
 
 
-@pytest.fixture(scope="module")
-def result(source):
-    return source.result
-
-
-def test_every_row_is_as_wide_as_its_header(source, result):
+def test_every_row_is_as_wide_as_its_header(source):
     """No table of the report has a ragged row."""
     made = [
-        tables.score_table(result.summaries),
-        tables.paired_table(result.comparison),
-        tables.split_table(result.comparison),
-        tables.flip_table(result.comparison, limit=3),
-        tables.status_table(result.summaries),
-        tables.paired_table(result.over_control, against="control"),
+        *study_tables(source.study),
+        tables.flip_table(source.flips, limit=3),
+        tables.status_table(source.counts),
         tables.run_compute_table(source.spent),
         tables.cost_table(
             StageCosts(seconds={"train": 1.0}, total_seconds=1.0, tokens={}, peaks_mib={})
@@ -39,39 +35,23 @@ def test_every_row_is_as_wide_as_its_header(source, result):
     assert all(len(row) == len(table.columns) for table in made for row in table.rows)
 
 
-def test_scores_name_every_k_strict_before_lenient(result):
-    """The headline score comes first."""
-    names = [row[0] for row in tables.score_table(result.summaries).rows]
-    assert names[:6] == [f"pass@{k}{kind}" for kind in ("", ", lenient") for k in (1, 4, 8)]
-
-
-def test_the_control_has_a_column_between_base_and_trained(result):
-    """And the differences from it come before those from the base."""
-    assert tables.score_table(result.summaries).columns == ("score", "base", "control", "trained")
-    captions = [table.caption for table in tables.paired_tables(result)]
-    assert [caption.split(",")[0] for caption in captions] == [
-        "Trained minus control",
-        "Trained minus base",
-    ]
-
-
-def test_flips_are_cut_but_counted(result):
+def test_flips_are_cut_but_counted(source):
     """The caption has all flips, the rows at most the limit each way."""
-    table = tables.flip_table(result.comparison, limit=1)
-    assert f"{len(result.comparison.gained)} gained" in table.caption
-    assert len(result.comparison.gained) > 1
+    table = tables.flip_table(source.flips, limit=1)
+    assert f"{len(source.flips.gained)} gained" in table.caption
+    assert len(source.flips.gained) > 1
     assert sum(row[1] == "gained" for row in table.rows) == 1
 
 
-def test_our_failures_have_a_row_and_no_part_in_a_score():
-    """Of 4 base paths 1 is right, 2 were not judged: 1 of 2, not 1 of 4; trained likewise 2 of 3."""
-    params = EvaluateParams(num_paths=4, ks=(1, 2), resamples=100)
-    groups = [[judged_group("a", letters)] for letters in ("cwxx", "ccwe")]
-    result = evaluate_policies(*groups, params, seed=7)
-    statuses = {row[0]: row[1:] for row in tables.status_table(result.summaries).rows}
+def test_our_failures_have_a_row_of_their_own():
+    """Of 4 base paths 2 were not judged, of the policy's 1."""
+    counts = {
+        name: score_policy(Arm(base=name), [judged_group("a", letters)], PARAMS).counts
+        for name, letters in (("base", "cwxx"), ("policy", "ccwe"))
+    }
+    statuses = {row[0]: row[1:] for row in tables.status_table(counts).rows}
     assert statuses["of these, not scored"] == ("2", "1")
-    scores = {row[0]: row[1:] for row in tables.score_table(result.summaries).rows}
-    assert [cell.split()[0] for cell in scores["pass@1"][:2]] == ["50.0", "66.7"]
+    assert statuses["correct"] == ("1", "2")
 
 
 def test_costs_have_totals_and_stages_without_tokens_a_dash():

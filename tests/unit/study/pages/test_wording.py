@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline_lib.study.pages import wording
 from pipeline_lib.records import Interval
+from pipeline_lib.study.pages import wording
 
 
 def plain(text):
