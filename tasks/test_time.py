@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from prefect import task
 
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.publish.reporting.curve_files import write_curve_files
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.systems.loop.test_time import curves, measures, parts, search
 from pipeline_lib.systems.loop.test_time.parts import ComputePart, ComputeShard
@@ -56,5 +55,5 @@ def write_curves(
 
 @task(**PLAN, task_run_name="write-compute-report")
 def write_compute_report(workspace: Workspace) -> None:
-    """Write JSON, CSV and figures of the curves."""
-    write_curve_files(workspace)
+    """Write metrics, tables and pages of the curves."""
+    curves.write_pages(workspace)

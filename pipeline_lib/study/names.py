@@ -31,6 +31,8 @@ ARMS = {
     "serial retry": "The same tokens in tries one after another.",
     "parallel retry": "The same tokens in tries beside each other.",
     "stitched": "A path put together from parts of several.",
+    "beam": "Beam search over steps, scored by likelihood.",
+    "tree": "Tree search over steps, scored by self-evaluation.",
     "RSA": "Recursive self-aggregation: rounds over random subsets of a population of paths.",
     "threads": "Threads that spawn and join.",
     "other references": "Rounds that read answers to another problem.",

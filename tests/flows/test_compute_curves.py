@@ -1,6 +1,5 @@
 """`reasonloop compute-curves` on a finished workspace."""
 
-import json
 import pathlib
 import shutil
 
@@ -10,6 +9,7 @@ from flows.cli.app import main
 from pipeline_lib.store import manifests
 from pipeline_lib.store.shards import iter_table
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.study import read_study
 from pipeline_lib.telemetry import events_size, read_events
 
 OPTIONS = ("--profile", "smoke", "--runner", "thread", "--max-paths", "4")
@@ -39,33 +39,24 @@ def computed(finished_run, reasonloop, tmp_path_factory) -> pathlib.Path:
 
 def test_curves_and_output(computed):
     """All strategies, with intervals and token counts; the oracle is labelled as an upper bound."""
-    curves = json.loads((computed / "reports" / "compute_curves.json").read_text("utf-8"))[
-        "trained"
-    ]
-    points = {(p["strategy"], p["budget"]): p for p in curves["points"]}
-    assert curves["num_problems"] == 24
+    study = read_study(computed / "reports" / "compute-trained" / "metrics.json")
+    points = {one.arm: one for one in study.points if one.subset == "all"}
+    assert {one.n for one in points.values()} == {24}
     assert len(points) == 1 + 3 * 9 + 1
-    for point in points.values():
-        assert (
-            0 <= point["strict"]["low"] <= point["strict"]["value"] <= point["strict"]["high"] <= 1
-        )
-    single, vote, bound = (points[k] for k in (("single", 1), ("majority", 4), ("oracle", 4)))
-    assert bound["strict"]["value"] >= vote["strict"]["value"]
-    assert vote["completion_tokens"] == pytest.approx(4 * single["completion_tokens"])
-    assert single["critical_tokens"] <= vote["critical_tokens"] <= vote["completion_tokens"]
-    tree = points["tree", 4]
-    assert tree["critical_tokens"] == tree["completion_tokens"]
-    assert points["borda-vote", 4]["scoring_tokens"] > vote["completion_tokens"]
-    assert [name for name, point in points.items() if point["upper_bound"]] == [
-        ("oracle", budget) for budget in (1, 2, 4)
-    ]
+    single, vote, bound = (points[k] for k in ("one path", "majority paths=4", "oracle paths=4"))
+    assert bound.value >= vote.value
+    assert vote.cost.drawn == pytest.approx(4 * single.cost.drawn)
+    assert single.cost.critical <= vote.cost.critical <= vote.cost.drawn
+    assert points["tree paths=4"].cost.critical == points["tree paths=4"].cost.drawn
+    borda = points["weighted vote paths=4 weight=borda"]
+    assert borda.cost.prompt - vote.cost.prompt > vote.cost.drawn
+    bounds = [one.name for one in study.arms if one.upper_bound]
+    assert bounds == [f"oracle paths={budget}" for budget in (1, 2, 4)]
     printed = (computed / "stdout.txt").read_text("utf-8")
-    for words in ("oracle (upper", "self-certainty", "compute_curves.json"):
+    for words in ("oracle", "scorer=", "most accurate strategy", "report.html"):
         assert words in printed
-    names = {path.name for path in (computed / "reports" / "compute").iterdir()}
-    assert names == {
-        "curves.csv", "compute_tokens_trained.svg", "compute_critical_path_trained.svg"
-    }  # fmt: skip
+    page = (computed / "reports" / "compute-trained" / "report.html").read_text("utf-8")
+    assert "Accuracy against critical path" in page
 
 
 @pytest.mark.slow

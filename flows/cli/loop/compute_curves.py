@@ -6,11 +6,11 @@ from cyclopts import Parameter
 
 from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
 from flows.cli.orchestrated import orchestrated
-from flows.cli.tables import print_table
+from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import say
-from pipeline_lib.publish.reporting.curve_files import REPORT_NAME, read_curves
-from pipeline_lib.publish.reporting.curve_plots import curve_table
+from pipeline_lib.publish.reporting.curves import read_curves
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.pages.page import REPORT_NAME, study_tables
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.loop.test_time.preflight import PolicyName, check_finished
 
@@ -64,7 +64,9 @@ def compute_curves(
         from flows.compute_curves import run_compute_curves  # noqa: PLC0415 - see `orchestrated`
 
         run_compute_curves(run, policies)
-    for curves in read_curves(workspace):
-        if curves.policy in policies:
-            print_table(curve_table(curves))
-    say(f"\ncurves:     {workspace.reports / REPORT_NAME}")
+    for name, study in read_curves(workspace).items():
+        if name in policies:
+            for table in study_tables(study):
+                print_table(table)
+            print_claims(study)
+            say(f"\nreport:     {workspace.reports / f'compute-{name}' / REPORT_NAME}")

@@ -13,15 +13,22 @@ from pipeline_lib.publish.reporting.control_text import (
     number_set_sentence,
     template_sentence,
 )
-from pipeline_lib.publish.reporting.curve_plots import curve_table, plot_curves
+from pipeline_lib.publish.reporting.curves import NOTE
 from pipeline_lib.publish.reporting.examples import pick_examples
 from pipeline_lib.publish.reporting.plots import TrainingRow
 from pipeline_lib.publish.reporting.run_compute import RunCompute, StageCosts
 from pipeline_lib.records import Group
 from pipeline_lib.store.files import write_text
-from pipeline_lib.study.curves.result import ComputeCurves
+from pipeline_lib.study.pages.cost_figures import cost_figures
 from pipeline_lib.study.pages.figures import Plot
-from pipeline_lib.study.pages.page import REPORT_NAME, Page, Paper, Section, write_page
+from pipeline_lib.study.pages.page import (
+    REPORT_NAME,
+    Page,
+    Paper,
+    Section,
+    study_tables,
+    write_page,
+)
 from pipeline_lib.study.pages.tables import mapping_table
 from pipeline_lib.study.policies import Flips, PathCounts
 from pipeline_lib.study.study import ALL, Point, Study, ValueKey
@@ -39,11 +46,6 @@ _SCORES = (
     "is the unbiased estimate over each problem's scored paths. Intervals are over problems, of one path per "
     "problem Wilson's. A difference is a finding only if its interval excludes zero and the sign-flip test over "
     "problems is significant."
-)
-_COMPUTE = (
-    "Each point spends a budget of N per problem: N paths, N branches of a beam, or N rollouts of a tree. Strategies "
-    "use neither gold answers nor verdicts. The oracle does: it is pass@N, the upper bound of any selection. Sampled "
-    "tokens include tokens of discarded branches. Rescored tokens are read again to score a path."
 )
 
 
@@ -86,8 +88,8 @@ class ReportInput:
     """Of `problems.trained`, about the policies and the held-out problems."""
     unseen_templates: int | None = None
     """Held-out word problems whose template occurs in no training problem; None for other data."""
-    compute: Sequence[ComputeCurves] = ()
-    """Test-time compute curves, if there are any."""
+    compute: Mapping[str, Study] = field(default_factory=dict)
+    """Studies of test-time compute by policy."""
     revision: Mapping[str, str] = field(default_factory=dict)
     """Revision of the repository that wrote the report; empty outside of a repository."""
 
@@ -172,12 +174,12 @@ def _sections(
     yield Section(title=title, notes=source.limits_of_claim, tables=[spent])
     if training:
         yield Section(title="Training", plots=training)
-    for curves in source.compute:
+    for study in source.compute.values():
         yield Section(
-            title=f"Test-time compute of {curves.policy}",
-            notes=[_COMPUTE],
-            tables=[curve_table(curves)],
-            plots=plot_curves(curves),
+            title=study.system.capitalize(),
+            notes=[NOTE],
+            tables=study_tables(study),
+            plots=cost_figures(study),
         )
     flips = tables.flip_table(source.flips, limit=_FLIPS_SHOWN)
     yield Section(title="Paths", tables=[tables.status_table(source.counts), flips])

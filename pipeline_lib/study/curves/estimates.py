@@ -4,16 +4,15 @@ Strategies choose without labels (`choose_paths`); then the choices are scored. 
 problems. The oracle is pass@N, the upper bound of any selector among N paths.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.evaluate import RESCORING, EvaluateParams, Strategy, StrategyParams
+from pipeline_lib.params.evaluate import RESCORING, Strategy, StrategyParams
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.seeding import child_seed
-from pipeline_lib.study.curves.result import ComputeCurves, CurvePoint, Point
+from pipeline_lib.study.attempts import Cost as StudyCost
+from pipeline_lib.study.policies import LENIENT
 from pipeline_lib.study.selection.selectors import (
     CandidatePath,
     Choice,
@@ -21,12 +20,27 @@ from pipeline_lib.study.selection.selectors import (
     make_selectors,
 )
 from pipeline_lib.study.selection.subsets import mean_choice, mean_longest
-from pipeline_lib.study.statistics.intervals import score_interval
-from pipeline_lib.study.statistics.paired import PairedDifference, paired_difference
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
+from pipeline_lib.study.study import ALL, Arm, Contrast, Series
 
 SEARCHES = (Strategy.BEAM, Strategy.TREE)
 _VOTE = MajorityVote()
+_ARMS: Mapping[Strategy, tuple[str, Mapping[str, str]]] = {
+    Strategy.SINGLE: ("one path", {}),
+    Strategy.ORACLE: ("oracle", {}),
+    Strategy.LIKELIHOOD: ("best of N", {"scorer": "likelihood"}),
+    Strategy.MEAN_LOGPROB: ("best of N", {"scorer": "mean-logprob"}),
+    Strategy.SELF_CERTAINTY: ("best of N", {"scorer": "self-certainty"}),
+    Strategy.MAJORITY: ("majority", {}),
+    Strategy.LIKELIHOOD_VOTE: ("weighted vote", {"weight": "likelihood"}),
+    Strategy.CERTAINTY_VOTE: ("weighted vote", {"weight": "self-certainty"}),
+    Strategy.BORDA_VOTE: ("weighted vote", {"weight": "borda"}),
+    Strategy.BEAM: ("beam", {}),
+    Strategy.TREE: ("tree", {}),
+}
+
+Point = tuple[Strategy, int]
+"""A strategy and its budget: paths, branches of a beam, or rollouts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,16 +119,10 @@ def choose_paths(
     return made
 
 
-def expected_scores(
-    made: Mapping[Point, Choice], labels: ProblemLabels, points: Sequence[Point], *, strict: bool
-) -> list[float]:
-    """Expected score of one problem at each point."""
-    return [_score(made, labels, point, strict=strict) for point in points]
-
-
-def _score(
+def score_at(
     made: Mapping[Point, Choice], labels: ProblemLabels, point: Point, *, strict: bool
 ) -> float:
+    """Expected score of one problem at one point."""
     strategy, budget = point
     of_paths = labels.found[point] if strategy in SEARCHES else labels.drawn
     right = [label.strict if strict else label.lenient for label in of_paths]
@@ -124,32 +132,38 @@ def _score(
     return min(expected, 1.0)
 
 
-def expected_tokens(problem: UnlabeledProblem, point: Point) -> tuple[float, float, float, float]:
-    """Expected completion, critical, prompt and scoring tokens of one problem."""
+def expected_cost(problem: UnlabeledProblem, point: Point) -> StudyCost:
+    """Expected cost of one problem; tokens that are read again to score a path count as prompt."""
     strategy, budget = point
     if strategy in SEARCHES:
         cost = problem.found[point].cost
-        return (
-            cost.completion_tokens,
-            cost.critical_tokens,
-            cost.prompt_tokens,
-            cost.scoring_tokens,
+        return StudyCost(
+            drawn=cost.completion_tokens,
+            prompt=cost.prompt_tokens + cost.scoring_tokens,
+            critical=cost.critical_tokens,
+            longest=cost.longest_tokens,
         )
     tokens = [one.tokens for one in problem.drawn.candidates]
     mean = sum(tokens) / len(tokens)
     prompt = problem.drawn.prompt_tokens
-    scoring = budget * (prompt + mean) if strategy in RESCORING else 0.0
-    return budget * mean, mean_longest(tokens, budget), prompt, scoring
+    longest = mean_longest(tokens, budget)
+    return StudyCost(
+        drawn=budget * mean,
+        prompt=prompt + (budget * (prompt + mean) if strategy in RESCORING else 0.0),
+        critical=longest,
+        longest=prompt + longest,
+    )
 
 
-def estimate_curves(
+def curve_series(
     problems: Sequence[UnlabeledProblem],
     labels: Sequence[ProblemLabels],
     points: Sequence[Point],
     params: StrategyParams,
-    context: "CurveContext",
-) -> ComputeCurves:
-    """Estimate all points with their intervals.
+    *,
+    seed: int,
+) -> dict[Point, tuple[Series, Series]]:
+    """The strict and the lenient accuracy of every point, with costs.
 
     Raises:
         BadInputError: there are no problems.
@@ -158,75 +172,39 @@ def estimate_curves(
         raise BadInputError(
             "no problem has all paths that the curves need; look at the failures of engine and verifier"
         )
-    made = [choose_paths(problem, points, params, seed=context.seed) for problem in problems]
-    pairs = list(zip(made, labels, strict=True))
-    strict_PX = np.array([expected_scores(mine, own, points, strict=True) for mine, own in pairs])
-    lenient_PX = np.array([expected_scores(mine, own, points, strict=False) for mine, own in pairs])
-    return ComputeCurves(
-        policy=context.policy,
-        model=context.model,
-        num_problems=len(problems),
-        num_left_out=context.num_left_out,
-        points=tuple(_points(problems, points, strict_PX, lenient_PX, context)),
-        seed=context.seed,
-        settings=params.model_dump(mode="json"),
-    )
+    made = [choose_paths(problem, points, params, seed=seed) for problem in problems]
+    rows = list(zip(problems, made, labels, strict=True))
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurveContext:
-    """Policy of the curves, and settings of the intervals."""
-
-    policy: str
-    model: str
-    num_left_out: int
-    evaluate: EvaluateParams
-    """resamples and confidence_level."""
-    seed: int
-
-
-def _points(
-    problems: Sequence[UnlabeledProblem],
-    points: Sequence[Point],
-    strict_PX: np.ndarray,
-    lenient_PX: np.ndarray,
-    context: CurveContext,
-) -> Iterator[CurvePoint]:
-    for column, (strategy, budget) in enumerate(points):
-        strict, lenient = (
-            score_interval(
-                scores_PX[:, column],
-                context.evaluate,
-                seed=child_seed(context.seed, "compute", strategy.value, budget, name),
-            )
-            for name, scores_PX in (("strict", strict_PX), ("lenient", lenient_PX))
-        )
-        costs_P4 = np.array([expected_tokens(problem, (strategy, budget)) for problem in problems])
-        completion, critical, prompt, scoring = costs_P4.mean(axis=0).tolist()
-        yield CurvePoint(
-            strategy=strategy,
-            budget=budget,
-            strict=strict,
-            lenient=lenient,
-            completion_tokens=completion,
-            critical_tokens=critical,
-            prompt_tokens=prompt,
-            scoring_tokens=scoring,
-            upper_bound=strategy is Strategy.ORACLE,
-            against_majority=_against_majority(points, strict_PX, column, context),
+    def series(point: Point, *, strict: bool) -> Series:
+        strategy, budget = point
+        return Series(
+            arm=arm_of(point),
+            measure="accuracy",
+            subset=ALL if strict else LENIENT,
+            values={
+                one.id: score_at(choice, own, point, strict=strict) for one, choice, own in rows
+            },
+            costs={one.id: expected_cost(one, point) for one in problems},
+            seed_names=("compute", strategy.value, budget, "strict" if strict else LENIENT),
         )
 
+    return {point: (series(point, strict=True), series(point, strict=False)) for point in points}
 
-def _against_majority(
-    points: Sequence[Point], strict_PX: np.ndarray, column: int, context: CurveContext
-) -> PairedDifference | None:
-    strategy, budget = points[column]
-    votes = (Strategy.MAJORITY, budget)
-    if votes not in points or budget == 1 or strategy is Strategy.MAJORITY:
-        return None
-    return paired_difference(
-        strict_PX[:, points.index(votes)],
-        strict_PX[:, column],
-        context.evaluate,
-        seed=child_seed(context.seed, "compute", strategy.value, budget, "against-majority"),
-    )
+
+def arm_of(point: Point) -> Arm:
+    """The arm of a strategy and its budget."""
+    strategy, budget = point
+    base, settings = _ARMS[strategy]
+    paths = {} if strategy is Strategy.SINGLE else {"paths": budget}
+    return Arm(base=base, settings={**settings, **paths}, upper_bound=strategy is Strategy.ORACLE)
+
+
+def against_majority(series: Mapping[Point, tuple[Series, Series]]) -> list[Contrast]:
+    """Each strategy minus the majority vote of the same budget."""
+    found = []
+    for (strategy, budget), (strict, _) in series.items():
+        vote = series.get((Strategy.MAJORITY, budget))
+        if vote is not None and budget > 1 and strategy is not Strategy.MAJORITY:
+            names = ("compute", strategy.value, budget, "against-majority")
+            found.append(Contrast(candidate=strict, reference=vote[0], seed_names=names))
+    return found

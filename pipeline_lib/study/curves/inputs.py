@@ -11,12 +11,12 @@ from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.study.curves.estimates import (
     DrawnPaths,
     Label,
+    Point,
     ProblemLabels,
     SearchedPaths,
     UnlabeledProblem,
 )
 from pipeline_lib.study.curves.path_measures import PathMeasure
-from pipeline_lib.study.curves.result import Point
 from pipeline_lib.study.curves.search_records import read_cost
 from pipeline_lib.study.selection.selectors import CandidatePath
 

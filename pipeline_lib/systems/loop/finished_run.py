@@ -12,7 +12,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
-from pipeline_lib.publish.reporting.curve_files import read_curves
+from pipeline_lib.publish.reporting.curves import read_curves
 from pipeline_lib.publish.reporting.report import ReportInput
 from pipeline_lib.publish.reporting.run_compute import StageCosts, TokenCount, read_run_compute
 from pipeline_lib.records import Problem

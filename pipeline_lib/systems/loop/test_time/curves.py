@@ -1,19 +1,26 @@
 """Accuracy against compute of a policy, from the tables of its paths and searches."""
 
 import pathlib
+import shutil
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 
 from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams, Strategy
+from pipeline_lib.publish.reporting.curves import PAGE, read_curves
+from pipeline_lib.records import Problem
 from pipeline_lib.store import manifests, shards
-from pipeline_lib.store.files import write_checked
+from pipeline_lib.store.folders import replaced
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Unit, make_folder
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.curves import estimates
-from pipeline_lib.study.curves.estimates import CurveContext
+from pipeline_lib.study.curves.estimates import Point
 from pipeline_lib.study.curves.inputs import PathTable, build_curve_input, join_tables
-from pipeline_lib.study.curves.result import CURVES_NAME, ComputeCurves, Point
+from pipeline_lib.study.pages.page import REPORT_NAME, write_page
+from pipeline_lib.study.pages.wording import score
+from pipeline_lib.study.study import ALL, Study, make_study, write_study
 from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart
 from pipeline_lib.train.rows.groups import read_groups
 
@@ -42,7 +49,7 @@ def write_curves(
     )
 
     def fill(fresh: pathlib.Path) -> None:
-        write_checked(fresh / CURVES_NAME, _curves(drawn, searches, evaluate))
+        _write_study(fresh, drawn, searches, evaluate)
 
     unit = Unit(workspace=drawn.workspace, stage=STAGE, key=key, label=f"curves {drawn.policy}")
     folder = Workspace(drawn.workspace).compute_result(drawn.policy)
@@ -56,9 +63,12 @@ def _tables(part: ComputePart) -> Iterator[pathlib.Path]:
         yield folders.costs
 
 
-def _curves(
-    drawn: ComputePart, searches: Sequence[ComputePart], evaluate: EvaluateParams
-) -> ComputeCurves:
+def _write_study(
+    fresh: pathlib.Path,
+    drawn: ComputePart,
+    searches: Sequence[ComputePart],
+    evaluate: EvaluateParams,
+) -> None:
     points = estimates.curve_points(drawn.test_time)
     found = {(part.strategy, part.budget): _table(part) for part in searches}
     by_point: dict[Point, PathTable] = {
@@ -71,19 +81,57 @@ def _curves(
     source = build_curve_input(
         _table(drawn), by_point, points, num_paths=max(drawn.test_time.budgets)
     )
-    return estimates.estimate_curves(
-        source.problems,
-        source.labels,
-        points,
-        drawn.test_time,
-        CurveContext(
-            policy=drawn.policy,
-            model=model_identity(drawn.model),
-            num_left_out=source.num_left_out,
-            evaluate=evaluate,
-            seed=drawn.seed,
-        ),
+    curves = estimates.curve_series(
+        source.problems, source.labels, points, drawn.test_time, seed=drawn.seed
     )
+    study = make_study(
+        f"test-time compute of {drawn.policy}",
+        series := [one for pair in curves.values() for one in pair],
+        estimates.against_majority(curves),
+        evaluate=evaluate,
+        seed=drawn.seed,
+        provenance={"version": version("reasonloop"), "model": model_identity(drawn.model)},
+        left_out={"a required path failed": source.num_left_out},
+        compute={"settings": drawn.test_time.model_dump(mode="json")},
+    )
+    problems = [Problem.from_row(row) for row in shards.iter_table(drawn.problems)]
+    write_study(fresh, study.with_claims(_claims(study)), series, problems)
+
+
+def _claims(study: Study) -> Iterator[str]:
+    bounds = {one.name for one in study.arms if one.upper_bound}
+    points = [one for one in study.points if one.subset == ALL]
+    first = points[0]
+    best = max((one for one in points if one.arm not in bounds), key=lambda one: one.value)
+    if not any(one.value for one in points):
+        yield "Nothing was solved, so nothing is claimed."
+        return
+    yield f"The most accurate strategy without labels is {best.arm}, with {score(best.interval)}"
+    yield f"{first.arm} has {score(first.interval)}, on the same {first.n} problems."
+
+
+def write_pages(workspace: Workspace) -> list[pathlib.Path]:
+    """Copy the studies of test-time compute to ``reports/compute-POLICY``, each with its page.
+
+    Returns:
+        The folders.
+
+    Raises:
+        BadInputError: there are no curves.
+    """
+    studies = read_curves(workspace)
+    if not studies:
+        raise BadInputError(
+            f"{workspace.root}: no curves of test-time compute; run `reasonloop compute-curves`"
+        )
+    written = []
+    for policy, study in studies.items():
+        output = workspace.reports / f"compute-{policy}"
+        with replaced(output) as fresh:
+            shutil.copytree(workspace.compute_result(policy), fresh, dirs_exist_ok=True)
+            write_page(fresh / REPORT_NAME, study, PAGE)
+        written.append(output)
+    return written
 
 
 def _table(part: ComputePart) -> PathTable:

@@ -191,3 +191,14 @@ def test_the_same_input_gives_the_same_page(source, written, tmp_path):
     """No date and no random id: two reports of one run are equal byte for byte."""
     again = write_report(source, tmp_path)
     assert again.report.read_bytes() == written.report.read_bytes()
+
+
+def test_test_time_compute_has_a_section(source, page, tmp_path):
+    """Figures, tables and a link to them; without curves neither section nor link."""
+    study = dataclasses.replace(source.study, system="test-time compute of trained")
+    other = dataclasses.replace(source, compute={"trained": study})
+    shown = Page(write_report(other, tmp_path).report.read_text("utf-8"))
+    link = {"href": "#test-time-compute-of-trained"}
+    assert link in shown.all("a")
+    assert link not in page.all("a")
+    assert len(shown.all("img")) == len(page.all("img")) + 3

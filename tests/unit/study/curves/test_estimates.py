@@ -8,27 +8,24 @@ from dataclasses import replace
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.evaluate import EvaluateParams, Strategy, StrategyParams
+from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.records import Group, JudgedPath
-from pipeline_lib.sampling.compute_cost import Cost
-from pipeline_lib.store.files import read_checked, write_checked
+from pipeline_lib.sampling.compute_cost import Cost as PathCost
+from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.curves.estimates import (
-    CurveContext,
+    against_majority,
+    arm_of,
     choose_paths,
     curve_points,
-    estimate_curves,
-    expected_tokens,
+    curve_series,
+    expected_cost,
 )
 from pipeline_lib.study.curves.inputs import CurveInput, build_curve_input, join_tables
 from pipeline_lib.study.curves.path_measures import PathMeasure
-from pipeline_lib.study.curves.result import ComputeCurves
 from pipeline_lib.study.search import beam, problem, tree
 from pipeline_lib.study.selection import selectors, subsets
+from pipeline_lib.study.study import arm_names
 from tests.unit.study.judged_groups import judged_group
-
-CONTEXT = CurveContext(
-    policy="trained", model="digest", num_left_out=0, evaluate=EvaluateParams(resamples=200), seed=3
-)
 
 
 def with_logprobs(group, seed):
@@ -61,7 +58,7 @@ def synthetic_table(letters_by_problem, *, costs=False, num_answers=3):
         {
             "problem_id": name,
             "index": index,
-            **dataclasses.asdict(Cost(completion_tokens=10 * index + 10, critical_tokens=10)),
+            **dataclasses.asdict(PathCost(completion_tokens=10 * index + 10, critical_tokens=10)),
         }
         for name, index in places
     ]
@@ -78,38 +75,40 @@ def synthetic_input(params, drawn, searched) -> CurveInput:
     return build_curve_input(synthetic_table(drawn), found, points, num_paths=max(params.budgets))
 
 
-def point(curves: ComputeCurves, strategy: Strategy, budget: int):
-    return next(p for p in curves.points if (p.strategy, p.budget) == (strategy, budget))
-
-
 PARAMS = StrategyParams(budgets=(1, 2, 4))
 LETTERS = {"p": "cwwc", "q": "wwww", "r": "cccw"}
 
 
 def curves_of(params, source):
     points = curve_points(params)
-    return estimate_curves(source.problems, source.labels, points, params, CONTEXT)
+    return curve_series(source.problems, source.labels, points, params, seed=3)
+
+
+def value(curves, strategy, budget, *, lenient=False):
+    values = curves[strategy, budget][lenient].values
+    return sum(values.values()) / len(values)
 
 
 def test_single_and_oracle_by_hand():
     """Right are 2, 0 and 3 of 4: one path gives (2/4 + 0 + 3/4) / 3; the best of two is right with
     chance 5/6, 0 and 1; the best of four with 1, 0 and 1."""
     curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
-    assert point(curves, Strategy.SINGLE, 1).strict.value == pytest.approx((0.5 + 0.75) / 3)
-    assert point(curves, Strategy.ORACLE, 2).strict.value == pytest.approx((5 / 6 + 1) / 3)
-    assert point(curves, Strategy.ORACLE, 4).strict.value == pytest.approx(2 / 3)
-    assert [p.upper_bound for p in curves.points if p.strategy is Strategy.ORACLE] == [True] * 3
-    assert not any(p.upper_bound for p in curves.points if p.strategy is not Strategy.ORACLE)
+    assert value(curves, Strategy.SINGLE, 1) == pytest.approx((0.5 + 0.75) / 3)
+    assert value(curves, Strategy.ORACLE, 2) == pytest.approx((5 / 6 + 1) / 3)
+    assert value(curves, Strategy.ORACLE, 4) == pytest.approx(2 / 3)
+    bounds = {strategy for (strategy, _), pair in curves.items() if pair[0].arm.upper_bound}
+    assert bounds == {Strategy.ORACLE}
 
 
 def test_tokens_by_hand():
     """Paths of 10, 11, 12 and 13 tokens after a prompt of 5. Two of them: 2 * 11.5 = 23 tokens; the
     longer is 13, 12 or 11 in 3, 2 and 1 of 6 pairs: 12 1/3. A second look reads 2 * (5 + 11.5)."""
     source = synthetic_input(PARAMS, LETTERS, LETTERS)
-    vote = expected_tokens(source.problems[0], (Strategy.MAJORITY, 2))
-    assert vote == pytest.approx((23, (3 * 13 + 2 * 12 + 11) / 6, 5, 0))
-    again = expected_tokens(source.problems[0], (Strategy.BORDA_VOTE, 2))
-    assert again == pytest.approx((23, 74 / 6, 5, 33))
+    longest = (3 * 13 + 2 * 12 + 11) / 6
+    vote = expected_cost(source.problems[0], (Strategy.MAJORITY, 2))
+    assert vote == Cost(drawn=23, prompt=5, critical=longest, longest=5 + longest)
+    again = expected_cost(source.problems[0], (Strategy.BORDA_VOTE, 2))
+    assert again == Cost(drawn=23, prompt=5 + 33, critical=longest, longest=5 + longest)
 
 
 def test_a_search_is_scored_by_its_own_paths_and_costs():
@@ -117,18 +116,18 @@ def test_a_search_is_scored_by_its_own_paths_and_costs():
     searched = {"p": "wccc", "q": "cwww", "r": "cwww"}
     source = synthetic_input(PARAMS, LETTERS, searched)
     curves = curves_of(PARAMS, source)
-    assert point(curves, Strategy.BEAM, 4).strict.value == pytest.approx(2 / 3)
-    assert point(curves, Strategy.BEAM, 4).completion_tokens == 10
-    assert point(curves, Strategy.TREE, 2).completion_tokens == 20
-    assert point(curves, Strategy.TREE, 1).strict.value == pytest.approx(2 / 3)
+    assert value(curves, Strategy.BEAM, 4) == pytest.approx(2 / 3)
+    assert value(curves, Strategy.TREE, 1) == pytest.approx(2 / 3)
+    drawn = [curves[p][0].costs["p"].drawn for p in ((Strategy.BEAM, 4), (Strategy.TREE, 2))]
+    assert drawn == [10, 20]
 
 
 def test_lenient_stands_beside_strict():
     """A right answer in another format counts for the lenient score alone."""
     letters = {"p": "fffw", "q": "cwww"}
     curves = curves_of(PARAMS, synthetic_input(PARAMS, letters, letters))
-    single = point(curves, Strategy.SINGLE, 1)
-    assert (single.strict.value, single.lenient.value) == pytest.approx((1 / 8, 1 / 2))
+    found = [value(curves, Strategy.SINGLE, 1, lenient=lenient) for lenient in (False, True)]
+    assert found == pytest.approx([1 / 8, 1 / 2])
 
 
 def test_problems_that_our_side_failed_are_left_out_and_counted():
@@ -158,11 +157,13 @@ def test_poisoned_labels_change_no_choice():
     assert honest_choices == poisoned_choices
     assert {strategy for strategy, _ in honest_choices[0]} == set(Strategy) - {Strategy.ORACLE}
     before, after = curves_of(PARAMS, honest), curves_of(PARAMS, poisoned)
-    for one, other in zip(before.points, after.points, strict=True):
-        assert one.completion_tokens == other.completion_tokens
-        if one.strategy is not Strategy.ORACLE:
+    for strategy, budget in points:
+        one, other = (curves[strategy, budget][0] for curves in (before, after))
+        assert one.costs == other.costs
+        if strategy is not Strategy.ORACLE:
             # A path that was right is wrong now.
-            assert one.strict.value + other.strict.value == pytest.approx(1)
+            rights = [value(curves, strategy, budget) for curves in (before, after)]
+            assert sum(rights) == pytest.approx(1)
 
 
 def types_below(found: type) -> set[str]:
@@ -194,15 +195,20 @@ def test_modules_of_strategies_know_no_labels(module):
     assert not vars(module).keys() & {"Problem", "Group", "Verdict", "JudgedPath", "Label", "Gold"}
 
 
-def test_a_difference_to_the_vote_is_paired():
-    """The likelihood against the vote at the same budget; one path, and the vote itself, have none."""
+def test_differences_are_to_the_vote_of_the_same_budget():
+    """The likelihood of four against the vote of four; one path, and the vote itself, have none."""
     curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
-    found = point(curves, Strategy.LIKELIHOOD, 4)
-    vote = point(curves, Strategy.MAJORITY, 4)
-    difference = found.strict.value - vote.strict.value
-    assert found.against_majority.interval.value == pytest.approx(difference)
-    assert vote.against_majority is None
-    assert point(curves, Strategy.LIKELIHOOD, 1).against_majority is None
+    pairs = [(one.candidate.arm, one.reference.arm) for one in against_majority(curves)]
+    vote = arm_of((Strategy.MAJORITY, 4))
+    assert (arm_of((Strategy.LIKELIHOOD, 4)), vote) in pairs
+    assert all(one.settings["paths"] == other.settings["paths"] for one, other in pairs)
+    assert not [one for one, _ in pairs if one.base == "majority" or one.settings["paths"] == 1]
+
+
+def test_every_strategy_has_an_arm_of_its_own():
+    """No two points have one name in a file."""
+    points = curve_points(PARAMS)
+    assert len(set(arm_names([arm_of(point) for point in points]).values())) == len(points)
 
 
 def test_points_are_those_that_differ():
@@ -219,14 +225,7 @@ def test_points_are_those_that_differ():
     ]
 
 
-def test_curves_survive_json(tmp_path):
-    """JSON round trip."""
-    curves = curves_of(PARAMS, synthetic_input(PARAMS, LETTERS, LETTERS))
-    write_checked(tmp_path / "curves.json", curves)
-    assert read_checked(tmp_path / "curves.json", ComputeCurves, remedy="") == curves
-
-
 def test_no_problem_is_bad_input():
     """There is nothing to take a mean over."""
     with pytest.raises(BadInputError, match="no problem"):
-        estimate_curves([], [], curve_points(PARAMS), PARAMS, CONTEXT)
+        curve_series([], [], curve_points(PARAMS), PARAMS, seed=3)
