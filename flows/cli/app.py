@@ -28,6 +28,7 @@ COMMANDS = (
     "loop.evaluate:evaluate",
     "loop.stage:report",
     "loop.compute_curves:compute_curves",
+    "frontier:frontier",
     "platform.promote:promote",
     "serve:serve",
     "files.overlap:overlap",

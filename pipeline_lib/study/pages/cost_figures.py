@@ -1,6 +1,6 @@
 """Figures of accuracy against costs: the points of an arm's family joined by a line."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import matplotlib as mpl
@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from pipeline_lib.records import Interval
 from pipeline_lib.study.attempts import Cost
-from pipeline_lib.study.pages.figures import STYLE, Plot, new_figure, svg_text
+from pipeline_lib.study.pages.figures import INK, STYLE, Plot, new_figure, svg_text
 from pipeline_lib.study.pages.wording import percent
 from pipeline_lib.study.study import ALL, Study
 
@@ -21,6 +21,11 @@ AXES: Mapping[str, Callable[[Cost], float]] = {
 ACCURACIES = ("accuracy", "pass@1")
 """Measures of whole problems that any arm can be compared by."""
 _SIZE_INCHES = (4.8, 4.6)
+"""With a legend of at most `_LEGEND_ROWS` rows; each further one makes the figure higher."""
+_LEGEND_ROWS = 7
+_ROW_INCHES = 0.16
+_LONG_NAME = 30
+"""Characters that two columns of the legend have no room for."""
 # Mid-tones for light and dark backgrounds; markers distinguish them as well.
 _COLORS = ("#0b8f8f", "#c77d0a", "#8a6fc9", "#d4553f", "#4f8fd6", "#5c9e3d", "#c23b9c", "#7d858e")
 _MARKERS = "osD^vP*X"
@@ -36,6 +41,8 @@ class CostPoint:
     score: Interval
     cost: Cost
     upper_bound: bool = False
+    pareto: tuple[str, ...] = ()
+    """Names of `AXES` on which the point is ringed."""
 
 
 def cost_figures(study: Study) -> list[Plot]:
@@ -43,7 +50,7 @@ def cost_figures(study: Study) -> list[Plot]:
     bounds = {one.name for one in study.arms if one.upper_bound}
     points = [
         CostPoint(
-            family=_family(one.arm, one.measure),
+            family=family_of(one.arm, one.measure),
             label=one.arm,
             score=one.interval,
             cost=one.cost,
@@ -62,7 +69,7 @@ def plot_costs(points: Sequence[CostPoint], *, name: str) -> list[Plot]:
     return [_plot(points, axis, of, name=name) for axis, of in AXES.items()]
 
 
-def _family(arm: str, measure: str) -> str:
+def family_of(arm: str, measure: str) -> str:
     """The arm without its number of paths, so that a growing vote is one line."""
     words = [word for word in arm.split(" ") if not word.startswith("paths=")]
     return " ".join(words) if measure in ACCURACIES else measure
@@ -75,7 +82,10 @@ def _plot(
     for one in points:
         families.setdefault(one.family, []).append(one)
     with mpl.rc_context(STYLE):
-        figure, axes = new_figure(_SIZE_INCHES)
+        width, height = _SIZE_INCHES
+        columns = _columns(families)
+        further = max(0, -(-len(families) // columns) - _LEGEND_ROWS)
+        figure, axes = new_figure((width, height + further * _ROW_INCHES))
         for place, (family, own) in enumerate(families.items()):
             drawn = sorted(own, key=lambda one: of(one.cost))
             scores = [one.score for one in drawn]
@@ -87,19 +97,30 @@ def _plot(
                     [found.high - found.value for found in scores],
                 ],
                 color=_COLORS[place % len(_COLORS)],
-                marker=_MARKERS[place % len(_MARKERS)],
+                marker=_MARKERS[(place + place // len(_COLORS)) % len(_MARKERS)],
                 ls="--" if drawn[0].upper_bound else "-",
                 ms=4,
                 lw=1.2,
                 elinewidth=0.6,
                 label=f"{family} (upper bound)" if drawn[0].upper_bound else family,
             )
+        if ringed := [one for own in families.values() for one in own if axis in one.pareto]:
+            axes.scatter(
+                [max(of(one.cost), 1) for one in ringed],
+                [one.score.value for one in ringed],
+                s=90,
+                facecolors="none",
+                edgecolors=INK,
+                linewidths=1.2,
+                zorder=3,
+                label="in the Pareto set",
+            )
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel(f"{axis} per problem")
         axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
-        figure.legend(loc="outside lower center", ncols=1 if len(families) < 8 else 2, fontsize=7)
+        figure.legend(loc="outside lower center", ncols=columns, fontsize=7)
         ends = "; ".join(f"{family}: {_ends(own, of)}" for family, own in families.items())
         return Plot(
             name=f"{name}_{axis.split(' ', maxsplit=1)[0]}{'_total' if 'prompt' in axis else ''}",
@@ -109,6 +130,11 @@ def _plot(
             width=461,
             height=442,
         )
+
+
+def _columns(families: Collection[str]) -> int:
+    """Columns of the legend: two for many short names."""
+    return 1 if len(families) <= _LEGEND_ROWS or max(map(len, families)) > _LONG_NAME else 2
 
 
 def _ends(points: Sequence[CostPoint], of: Callable[[Cost], float]) -> str:

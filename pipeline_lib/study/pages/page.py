@@ -86,7 +86,8 @@ class Page:
 
     title: str
     """What the system is, in a few words."""
-    paper: Paper
+    paper: Paper | None = None
+    """None for a page over several evaluations, which has no method, seed and params of its own."""
     notes: Sequence[str] = ()
     """Sentences about the method of this evaluation."""
     plots: Sequence[Plot] = ()

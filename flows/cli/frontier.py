@@ -1,0 +1,53 @@
+"""`reasonloop frontier`: accuracy against cost of the arms of several evaluations."""
+
+import pathlib
+from typing import Annotated
+
+from cyclopts import Parameter, validators
+
+from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
+from flows.cli.tables import print_table
+from flows.run.terminal import say
+from pipeline_lib.store.files import check_output
+
+
+def frontier(
+    *workspaces: Annotated[
+        pathlib.Path,
+        Parameter(
+            help="Workspaces, or folders like reports/SYSTEM of one; default: the current folder.",
+            validator=validators.Path(exists=True, file_okay=False),
+        ),
+    ],
+    output: Annotated[
+        pathlib.Path, Parameter(help="Folder for frontier.json, frontier.csv and report.html.")
+    ] = pathlib.Path("reports/frontier"),
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Show accuracy against drawn tokens, total tokens and critical path for every arm of several systems.
+
+    Compared are the problems that all systems evaluated, joined by kind, question and gold. An arm that lacks one
+    of them, or whose training saw one, is left out and counted.
+
+    **Examples:**
+
+        reasonloop frontier
+        reasonloop frontier /tmp/loop /tmp/threads --output /tmp/frontier
+        reasonloop frontier /tmp/trial/reports/loop /tmp/trial/reports/pacore
+    """
+    check_output(output / "report.html")
+    loaded = params.load()
+    from pipeline_lib.study import frontier_page as page  # noqa: PLC0415 - scipy is slow
+    from pipeline_lib.study.frontier import make_frontier, read_evaluations  # noqa: PLC0415
+    from pipeline_lib.study.pages.page import REPORT_NAME  # noqa: PLC0415
+
+    paths = [path.resolve() for path in workspaces or (pathlib.Path(),)]
+    evaluations = read_evaluations(paths)
+    found = make_frontier(evaluations, loaded.evaluate, seed=loaded.seed)
+    study = page.frontier_study(found, evaluations, seed=loaded.seed)
+    page.write_frontier(output, found, study)
+    for sentence in study.claims:
+        say(sentence)
+    for table in page.frontier_tables(found, study):
+        print_table(table)
+    say(f"\nreport:     {output / REPORT_NAME}")

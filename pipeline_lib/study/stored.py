@@ -1,0 +1,110 @@
+"""Finished evaluations, read by problem: the ids of two evaluations may differ for one problem."""
+
+import pathlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.store import shards
+from pipeline_lib.store.files import read_json
+from pipeline_lib.study.attempts import Cost
+from pipeline_lib.study.study import (
+    METRICS_NAME,
+    PROBLEMS_NAME,
+    SCHEMA,
+    VALUES_NAME,
+    Study,
+    study_from_row,
+)
+
+ProblemKey = tuple[str, str, str]
+"""Kind, question and gold."""
+_FIGURES = tuple(field.name for field in fields(Cost))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSeries:
+    """The values of one measure by problem; of a problem with two ids the means."""
+
+    arm: str
+    set: str
+    measure: str
+    subset: str
+    upper_bound: bool
+    values: Mapping[ProblemKey, float]
+    costs: Mapping[ProblemKey, Cost]
+    """All zero where the series has no costs."""
+    seen: frozenset[ProblemKey]
+    """Problems that the training of the arm saw."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """A study with its series."""
+
+    folder: pathlib.Path
+    study: Study
+    series: tuple[StoredSeries, ...]
+
+
+def stored_system(folder: pathlib.Path) -> str | None:
+    """The system whose evaluation is in ``folder``; None if this version wrote none there."""
+    path = folder / METRICS_NAME
+    content = read_json(path) if path.is_file() else {}
+    return content["system"] if _schema(content) == SCHEMA else None
+
+
+def read_evaluation(folder: pathlib.Path) -> Evaluation:
+    """Read what `write_study` wrote.
+
+    Raises:
+        BadInputError: there is nothing, or another version wrote it.
+        CorruptArtifactError: a table differs from its manifest.
+    """
+    content = read_json(folder / METRICS_NAME)
+    if _schema(content) != SCHEMA:
+        raise BadInputError(
+            f"{folder / METRICS_NAME}: not of schema {SCHEMA}; evaluate again with this version"
+        )
+    keys: dict[tuple[str, str], ProblemKey] = {
+        (row["set"], row["id"]): (row["kind"], row["question"], row["gold"])
+        for row in shards.iter_table(folder / PROBLEMS_NAME)
+    }
+    rows: dict[tuple[str, ...], dict[ProblemKey, list[dict[str, Any]]]] = {}
+    for row in shards.iter_table(folder / VALUES_NAME):
+        key = keys.get((row["set"], row["problem_id"]))
+        if key is not None:
+            name = (row["arm"], row["set"], row["measure"], row["subset"])
+            rows.setdefault(name, {}).setdefault(key, []).append(row)
+    return Evaluation(
+        folder=folder,
+        study=study_from_row(content),
+        series=tuple(_series(name, found) for name, found in rows.items()),
+    )
+
+
+def _schema(content: Any) -> Any:
+    return content.get("schema") if isinstance(content, dict) else None
+
+
+def _series(name: tuple[str, ...], rows: Mapping[ProblemKey, list[dict[str, Any]]]) -> StoredSeries:
+    arm, set_name, measure, subset = name
+    return StoredSeries(
+        arm=arm,
+        set=set_name,
+        measure=measure,
+        subset=subset,
+        upper_bound=any(row["upper_bound"] for own in rows.values() for row in own),
+        values={key: _mean(row["value"] for row in own) for key, own in rows.items()},
+        costs={
+            key: Cost.mean([Cost(**{name: row[name] for name in _FIGURES}) for row in own])
+            for key, own in rows.items()
+        },
+        seen=frozenset(key for key, own in rows.items() if any(row["seen"] for row in own)),
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return sum(found) / len(found)
