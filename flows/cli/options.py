@@ -119,9 +119,39 @@ class RunOptions(WorkspaceOptions):
         return {**super().given, "serve.engine": self.engine}
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class SeedOptions:
+    """Options for the seeds of a run."""
+
+    seed: Annotated[
+        int | None,
+        Parameter(help="Default: seed of the params file.", validator=AT_LEAST_ZERO),
+    ] = None
+    seeds: Annotated[
+        str | None,
+        Parameter(
+            help="Several, as in 7,8,9: everything once for each, in seed-7 and so on of the workspace; then "
+            "each difference, the mean, and intervals over problems and over seeds."
+        ),
+    ] = None
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Of `--seeds`; none if it was not given.
+
+        Raises:
+            BadInputError: no different numbers, or `--seed` was given, too.
+        """
+        if self.seed is not None and self.seeds is not None:
+            raise BadInputError("--seed and --seeds: give one of them")
+        return read_list("seeds", self.seeds, int, low=0)
+
+
 DEFAULT_PARAMS = ParamsOptions()
 DEFAULT_WORKSPACE = WorkspaceOptions()
 DEFAULT_RUN = RunOptions()
+DEFAULT_SEEDS = SeedOptions()
 
 if TYPE_CHECKING:
     StageName = str

@@ -19,8 +19,8 @@ from pipeline_lib.study.stored import (
     Evaluation,
     ProblemKey,
     StoredSeries,
+    evaluation_folders,
     read_evaluation,
-    stored_system,
 )
 from pipeline_lib.study.study import ALL, METRICS_NAME, LeftOut
 
@@ -106,8 +106,7 @@ def _places(path: pathlib.Path) -> list[pathlib.Path]:
     """The folder itself, or every reports/SYSTEM below it."""
     if (path / METRICS_NAME).is_file():
         return [path]
-    places = [one.parent for one in sorted(path.glob(f"reports/*/{METRICS_NAME}"))]
-    found = [one for one in places if stored_system(one) == one.name]
+    found = evaluation_folders(path)
     if not found:
         raise BadInputError(
             f"{path}: has no reports/SYSTEM/{METRICS_NAME} of this version; evaluate a system there first"

@@ -1,7 +1,7 @@
 """Finished evaluations, read by problem: the ids of two evaluations may differ for one problem."""
 
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -37,6 +37,13 @@ class StoredSeries:
     """All zero where the series has no costs."""
     seen: frozenset[ProblemKey]
     """Problems that the training of the arm saw."""
+    counts: Mapping[ProblemKey, int]
+    """Ids of each problem."""
+
+    def mean(self, problems: Collection[ProblemKey]) -> float:
+        """The mean value, in which a problem counts as often as it has ids."""
+        total = sum(self.counts[key] for key in problems)
+        return sum(self.values[key] * self.counts[key] for key in problems) / total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +55,15 @@ class Evaluation:
     series: tuple[StoredSeries, ...]
 
 
-def stored_system(folder: pathlib.Path) -> str | None:
-    """The system whose evaluation is in ``folder``; None if this version wrote none there."""
-    path = folder / METRICS_NAME
-    content = read_json(path) if path.is_file() else {}
-    return content["system"] if _schema(content) == SCHEMA else None
+def evaluation_folders(workspace: pathlib.Path) -> list[pathlib.Path]:
+    """Every reports/SYSTEM of a workspace that this version wrote, sorted."""
+    folders = [path.parent for path in sorted(workspace.glob(f"reports/*/{METRICS_NAME}"))]
+    found = {folder: read_json(folder / METRICS_NAME) for folder in folders}
+    return [
+        folder
+        for folder, content in found.items()
+        if _schema(content) == SCHEMA and content["system"] == folder.name
+    ]
 
 
 def read_evaluation(folder: pathlib.Path) -> Evaluation:
@@ -102,6 +113,7 @@ def _series(name: tuple[str, ...], rows: Mapping[ProblemKey, list[dict[str, Any]
             for key, own in rows.items()
         },
         seen=frozenset(key for key, own in rows.items() if any(row["seen"] for row in own)),
+        counts={key: len(own) for key, own in rows.items()},
     )
 
 

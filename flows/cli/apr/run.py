@@ -1,20 +1,33 @@
 """`reasonloop apr run`."""
 
+import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.table import Table
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_WORKSPACE, ParamsOptions, WorkspaceOptions
+from flows.cli.options import (
+    DEFAULT_PARAMS,
+    DEFAULT_SEEDS,
+    DEFAULT_WORKSPACE,
+    ParamsOptions,
+    SeedOptions,
+    WorkspaceOptions,
+)
 from flows.cli.orchestrated import run_whole
+from flows.cli.seeds import run_each
 from flows.run.terminal import console, say
+from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import read_json
 from pipeline_lib.study.pages.wording import points
 from pipeline_lib.systems.apr.stages import APR
 
 
 def run(
-    *, options: WorkspaceOptions = DEFAULT_WORKSPACE, params: ParamsOptions = DEFAULT_PARAMS
+    *,
+    options: WorkspaceOptions = DEFAULT_WORKSPACE,
+    params: ParamsOptions = DEFAULT_PARAMS,
+    seeds: SeedOptions = DEFAULT_SEEDS,
 ) -> None:
     """Run data, both trainings of a parallel and a serial model, and the comparison as one flow in a workspace.
 
@@ -25,8 +38,13 @@ def run(
 
         reasonloop apr run
         reasonloop apr run --workspace /tmp/trial --set apr.sft.tokens=4000000
+        reasonloop apr run --workspace /tmp/trial --seeds 7,8,9
     """
-    run = run_whole(APR, options.workspace.resolve(), params.load(options.given))
+    run_each(APR.name, options, params, seeds, _run)
+
+
+def _run(root: pathlib.Path, params: Params) -> None:
+    run = run_whole(APR, root, params)
     folder = run.workspace.apr.reports
     metrics = read_json(folder / "metrics.json")
     console.print(_accuracies(metrics["models"]), markup=False)

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter, validators
 from rich.table import Table
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
+from flows.cli.options import (
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    DEFAULT_SEEDS,
+    ParamsOptions,
+    RunOptions,
+    SeedOptions,
+)
 from flows.cli.orchestrated import run_whole
+from flows.cli.seeds import run_each
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import read_json
 from pipeline_lib.systems.classmate.stages import CLASSMATE
 
@@ -18,7 +27,12 @@ if TYPE_CHECKING:
     from pipeline_lib.systems.classmate.draw_files import AskedPrefix, DrawRecord
 
 
-def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+def run(
+    *,
+    options: RunOptions = DEFAULT_RUN,
+    params: ParamsOptions = DEFAULT_PARAMS,
+    seeds: SeedOptions = DEFAULT_SEEDS,
+) -> None:
     """Train with peers and without from one base, and compare both, as one flow in a workspace.
 
     Where no peers are named, small ones are made. Finished stages are reused, so the same command resumes a
@@ -29,10 +43,13 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop classmate run
         reasonloop classmate run --profile classmate-smoke --workspace /tmp/trial
         reasonloop classmate run --workspace /tmp/blind --set classmate.bonus=blind
+        reasonloop classmate run --workspace /tmp/trial --seeds 7,8,9
     """
-    folders = run_whole(
-        CLASSMATE, options.workspace.resolve(), params.load(options.given)
-    ).workspace.classmate
+    run_each(CLASSMATE.name, options, params, seeds, _run)
+
+
+def _run(root: pathlib.Path, params: Params) -> None:
+    folders = run_whole(CLASSMATE, root, params).workspace.classmate
     for sentence in read_json(folders.metrics)["headline"]:
         say(sentence)
     for path in (folders.metrics, folders.report):

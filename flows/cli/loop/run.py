@@ -1,12 +1,23 @@
 """`reasonloop run`: the whole loop."""
 
+import pathlib
+
 from pydantic import TypeAdapter
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
+from flows.cli.options import (
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    DEFAULT_SEEDS,
+    ParamsOptions,
+    RunOptions,
+    SeedOptions,
+)
 from flows.cli.orchestrated import orchestrated
+from flows.cli.seeds import run_each
 from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import say
 from flows.server import server
+from pipeline_lib.params.whole import Params
 from pipeline_lib.publish.reporting import tables
 from pipeline_lib.publish.reporting.run_compute import RunCompute, StageCosts, TokenCount
 from pipeline_lib.store.workspace import Workspace
@@ -15,7 +26,12 @@ from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.loop.stages import LOOP
 
 
-def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+def run(
+    *,
+    options: RunOptions = DEFAULT_RUN,
+    params: ParamsOptions = DEFAULT_PARAMS,
+    seeds: SeedOptions = DEFAULT_SEEDS,
+) -> None:
     """Run the whole loop: prepare, bootstrap, sample, verify, build, train, evaluate, report.
 
     Finished stages and shards are reused, so the same command resumes a broken run.
@@ -25,10 +41,13 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
         reasonloop run
         reasonloop run --workspace /tmp/trial --profile smoke --set train.lr=1e-4
         reasonloop run --engine vllm
+        reasonloop run --workspace /tmp/trial --seeds 7,8,9
     """
-    loaded = params.load(options.given)
-    root = options.workspace.resolve()
-    with orchestrated(LOOP, root, loaded) as run:
+    run_each(LOOP.name, options, params, seeds, _run)
+
+
+def _run(root: pathlib.Path, params: Params) -> None:
+    with orchestrated(LOOP, root, params) as run:
         from flows.post_training import run_post_training  # noqa: PLC0415 - see `orchestrated`
 
         run_post_training(run)

@@ -2,6 +2,7 @@
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions, StageName
 from flows.cli.orchestrated import orchestrated
+from flows.cli.seeds import seed_folders, show_all_seeds
 from pipeline_lib.systems.table import STAGES, SYSTEM_OF
 
 
@@ -28,8 +29,14 @@ def stage(
 def report(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
     """Rewrite metrics.json, plots and report.html of a finished run.
 
+    In a workspace of several seeds show the differences of each, their mean, and intervals over problems and seeds.
+
     **Example:**
 
         reasonloop report --workspace /tmp/trial
     """
-    stage("report", options=options, params=params)
+    root = options.workspace.resolve()
+    if has_seeds := bool(seed_folders(root)):
+        show_all_seeds(root, params.load(options.given))
+    if not has_seeds or (root / "data").is_dir():
+        stage("report", options=options, params=params)

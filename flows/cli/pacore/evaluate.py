@@ -10,16 +10,20 @@ from flows.cli.options import (
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
     DEFAULT_RUN,
+    DEFAULT_SEEDS,
     EngineOption,
     ParamsOptions,
     RunOptions,
+    SeedOptions,
     Workers,
 )
 from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
+from flows.cli.seeds import run_each
 from flows.cli.tables import print_table
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.store.files import read_json
 from pipeline_lib.systems.pacore.stages import PACORE
@@ -81,7 +85,12 @@ def evaluate(
     _print_files(files.metrics, files.report)
 
 
-def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PARAMS) -> None:
+def run(
+    *,
+    options: RunOptions = DEFAULT_RUN,
+    params: ParamsOptions = DEFAULT_PARAMS,
+    seeds: SeedOptions = DEFAULT_SEEDS,
+) -> None:
     """Train a synthesizer from the policy of a finished `reasonloop run`, and compare it with votes.
 
     Four stages in the same workspace: judged paths of the policy for the train problems, training, its control
@@ -91,8 +100,13 @@ def run(*, options: RunOptions = DEFAULT_RUN, params: ParamsOptions = DEFAULT_PA
 
         reasonloop pacore run
         reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
+        reasonloop pacore run --workspace /tmp/trial --seeds 7,8,9
     """
-    run = run_whole(PACORE, options.workspace.resolve(), params.load(options.given))
+    run_each(PACORE.name, options, params, seeds, _run)
+
+
+def _run(root: pathlib.Path, params: Params) -> None:
+    run = run_whole(PACORE, root, params)
     folder = run.workspace.pacore.reports
     from pipeline_lib.systems.pacore.evaluation.result import read_results  # noqa: PLC0415 - scipy is slow
 

@@ -11,18 +11,22 @@ from rich.table import Table
 from flows.cli.options import (
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
+    DEFAULT_SEEDS,
     DEFAULT_WORKSPACE,
     ModelFolder,
     ParamsOptions,
+    SeedOptions,
     WorkspaceOptions,
 )
 from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
+from flows.cli.seeds import run_each
 from flows.run.ranks import run_ranks
 from flows.run.terminal import console, say
 from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
+from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import read_json
 from pipeline_lib.study.statistics.intervals import wilson_interval
 from pipeline_lib.systems.prr.stages import PRR
@@ -171,7 +175,10 @@ def show(
 
 
 def run(
-    *, options: WorkspaceOptions = DEFAULT_WORKSPACE, params: ParamsOptions = DEFAULT_PARAMS
+    *,
+    options: WorkspaceOptions = DEFAULT_WORKSPACE,
+    params: ParamsOptions = DEFAULT_PARAMS,
+    seeds: SeedOptions = DEFAULT_SEEDS,
 ) -> None:
     """Run data, training and evaluation as one flow in a workspace; finished stages are reused.
 
@@ -179,8 +186,13 @@ def run(
 
         reasonloop prr run
         reasonloop prr run --workspace /tmp/trial --set prr.data.task=sudoku4-two
+        reasonloop prr run --workspace /tmp/trial --seeds 7,8,9
     """
-    run = run_whole(PRR, options.workspace.resolve(), params.load(options.given))
+    run_each(PRR.name, options, params, seeds, _run)
+
+
+def _run(root: pathlib.Path, params: Params) -> None:
+    run = run_whole(PRR, root, params)
     print_figures(run.workspace.prr.evaluation)
 
 

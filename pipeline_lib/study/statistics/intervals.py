@@ -1,4 +1,7 @@
-"""Confidence intervals of scores: bootstrap over problems, Wilson for one path per problem."""
+"""Confidence intervals: bootstrap over problems, Wilson for one path per problem, t for few trainings."""
+
+import statistics
+from collections.abc import Sequence
 
 from scipy import stats
 
@@ -41,4 +44,16 @@ def wilson_interval(num_correct: int, num_problems: int, *, level: float) -> Int
         low=float(bounds.low),
         high=float(bounds.high),
         level=level,
+    )
+
+
+def t_interval(values: Sequence[float], *, level: float) -> Interval | None:
+    """Student's interval of the mean of differences in [-1, 1], as over trainings; None for a single one."""
+    if len(values) < 2:
+        return None
+    mean = statistics.fmean(values)
+    error = statistics.stdev(values) / len(values) ** 0.5
+    reach = error * float(stats.t.isf((1 - level) / 2, len(values) - 1))
+    return Interval(
+        value=mean, low=max(mean - reach, -1.0), high=min(mean + reach, 1.0), level=level
     )

@@ -13,14 +13,9 @@ from pipeline_lib.store.files import read_json
 from pipeline_lib.study.frontier import make_frontier, read_evaluations
 from pipeline_lib.study.pages.cost_figures import AXES
 from pipeline_lib.study.statistics.intervals import score_interval
-from tests.unit.study.toy_evaluations import EVALUATE, ToyArm, write_evaluation
+from tests.unit.study.toy_evaluations import EVALUATE, ToyArm, right, write_evaluation
 
 DRAWN, TOTAL, CRITICAL = AXES
-
-
-def right(number, *, of=10, start=0):
-    """Problems q0, q1, ..., the first ``number`` of them right."""
-    return {f"q{place}": float(place < start + number) for place in range(start, start + of)}
 
 
 def frontier_of(*paths):

@@ -41,6 +41,11 @@ class ToyArm:
         )
 
 
+def right(number: int, *, of: int = 10, start: int = 0) -> dict[str, float]:
+    """Values of ``of`` problems from q-``start`` on, the first ``number`` of them right."""
+    return {f"q{place}": float(place < start + number) for place in range(start, start + of)}
+
+
 def write_evaluation(
     workspace: pathlib.Path, system: str, *arms: ToyArm, seed: int = 7
 ) -> pathlib.Path:
