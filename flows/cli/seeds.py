@@ -71,18 +71,20 @@ def show_seeds(
     Raises:
         BadInputError: a folder has no evaluation of the system.
     """
-    from pipeline_lib.study import seeds as study  # noqa: PLC0415 - scipy is slow
-    from pipeline_lib.study.pages.page import REPORT_NAME  # noqa: PLC0415
+    from pipeline_lib.study import seeds  # noqa: PLC0415 - scipy is slow
+    from pipeline_lib.study.pages.page import REPORT_NAME, study_tables  # noqa: PLC0415
     from pipeline_lib.study.stored import read_evaluation  # noqa: PLC0415
 
     evaluations = [read_evaluation(folder / "reports" / system) for folder in folders]
-    found = study.study_seeds(evaluations, params.evaluate)
+    found = seeds.study_seeds(evaluations, params.evaluate)
     if found is None:
         say(f"{system}: no seed has a difference to a control")
         return
-    target = root / "reports" / system / study.SEEDS_NAME
-    study.write_seeds(target, found, evaluations)
-    print_table(study.seed_table(found))
-    for sentence in study.seed_claims(found):
+    target = root / "reports" / system / seeds.SEEDS_NAME
+    study = seeds.joint_study(found, evaluations)
+    seeds.write_seeds(target, found, study)
+    for table in study_tables(study):
+        print_table(table)
+    for sentence in study.claims:
         say(sentence)
     say(f"seeds:      {target / REPORT_NAME}")

@@ -2,7 +2,7 @@
 
 import itertools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -171,23 +171,22 @@ def _common(
     arms: Mapping[str, Sequence[StoredSeries]], evaluations: Mapping[str, Evaluation]
 ) -> list[ProblemKey]:
     """Problems of all, in the order of the first evaluation."""
-
-    def named(labels: Iterable[str]) -> str:
-        return " and ".join(f"{one} ({evaluations[one].folder})" for one in labels)
-
     problems = {
         label: dict.fromkeys(key for one in series for key in one.values)
         for label, series in arms.items()
     }
-    if not problems:
-        raise BadInputError(f"{named(evaluations)}: no arm has an accuracy with costs")
-    for pair in itertools.combinations(problems, 2):
-        if problems[pair[0]].keys().isdisjoint(problems[pair[1]]):
-            raise BadInputError(f"{named(pair)}: no problem in common; leave one of them out")
-    first, *others = problems.values()
+    first, *others = problems.values() or [{}]
     common = [key for key in first if all(key in one for one in others)]
     if not common:
-        raise BadInputError(f"{named(problems)}: no problem that all have; leave one of them out")
+        apart = [
+            pair
+            for pair in itertools.combinations(problems, 2)
+            if problems[pair[0]].keys().isdisjoint(problems[pair[1]])
+        ]
+        labels = [*apart, tuple(problems or evaluations)][0]
+        named = " and ".join(f"{one} ({evaluations[one].folder})" for one in labels)
+        reason = "no problem in common" if problems else "no arm has an accuracy with costs"
+        raise BadInputError(f"{named}: {reason}; leave one of them out")
     return common
 
 

@@ -63,6 +63,11 @@ def _limits(one: Difference, study: Study) -> Iterator[str]:
             f"With {one.n} problems and one training of each, differences below about {100 * half_width:.1f} points "
             "cannot be told from chance."
         )
+    yield from not_held_out(one, study)
+
+
+def not_held_out(one: Difference, study: Study) -> Iterator[str]:
+    """A sentence for each of both arms whose training saw evaluated problems."""
     for arm in study.arms:
         if arm.num_seen and arm.name in {one.arm, one.reference}:
             yield (

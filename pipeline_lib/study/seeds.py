@@ -5,7 +5,8 @@ import itertools
 import math
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.files import write_json
-from pipeline_lib.study.headline import measured
+from pipeline_lib.study.headline import measured, not_held_out
 from pipeline_lib.study.pages.page import REPORT_NAME, Page, write_page
-from pipeline_lib.study.pages.tables import Table
-from pipeline_lib.study.pages.wording import count, difference, p_equation, p_value, points
+from pipeline_lib.study.pages.wording import difference, p_equation, points
 from pipeline_lib.study.statistics.intervals import t_interval
 from pipeline_lib.study.statistics.paired import PairedDifference, paired_difference
+from pipeline_lib.study.statistics.resampling import Floats
 from pipeline_lib.study.stored import Evaluation, ProblemKey, StoredSeries
 from pipeline_lib.study.study import Difference, Study
 
@@ -38,7 +39,6 @@ class SeedStudy:
     """Confidence of the intervals."""
     differences: Mapping[int, Difference]
     """By seed."""
-    folders: Mapping[int, str]
     mean: float
     """Mean of the differences."""
     over_problems: PairedDifference | None
@@ -50,24 +50,16 @@ class SeedStudy:
 
     def row(self) -> dict[str, Any]:
         """The content of seeds.json."""
-        over = self.over_problems
+        problems, seeds = self.over_problems, self.over_seeds
         return {
             "system": self.system,
             "level": self.level,
-            "seeds": [
-                {"seed": seed, "folder": self.folders[seed], **_named(one), **one.interval.row()}
-                | {"p": one.p, "n": one.n}
-                for seed, one in self.differences.items()
-            ],
+            "seeds": [{"seed": seed, **asdict(one)} for seed, one in self.differences.items()],
             "mean": self.mean,
-            "over_problems": over
-            and {**over.interval.row(), "p": over.p_value, "n": self.num_problems},
-            "over_seeds": self.over_seeds and {**self.over_seeds.row(), "n": len(self.differences)},
+            "over_problems": problems
+            and {**problems.interval.row(), "p": problems.p_value, "n": self.num_problems},
+            "over_seeds": seeds and {**seeds.row(), "n": len(self.differences)},
         }
-
-
-def _named(one: Difference) -> dict[str, str]:
-    return {name: getattr(one, name) for name in ("arm", "reference", "set", "measure", "subset")}
 
 
 def study_seeds(evaluations: Sequence[Evaluation], params: EvaluateParams) -> SeedStudy | None:
@@ -77,22 +69,22 @@ def study_seeds(evaluations: Sequence[Evaluation], params: EvaluateParams) -> Se
         evaluations: one a seed.
         params: resamples and confidence_level.
     """
-    heads = {one.study.seed: (one, one.study.headline) for one in evaluations}
-    found = {seed: (one, head) for seed, (one, head) in heads.items() if head is not None}
-    if not found:
+    heads = [(one, head) for one in evaluations if (head := one.study.headline) is not None]
+    if not heads:
         return None
-    gains = [head.value for _, head in found.values()]
-    values = [compared_values(one, head) for one, head in found.values()]
-    stored = [one for one in values if one is not None]
-    means = _means(stored) if len(stored) == len(values) else {}
+    gains = [head.value for _, head in heads]
+    stored = [values for one, head in heads if (values := compared_values(one, head)) is not None]
+    pairs_PA = _means(stored if len(stored) == len(heads) else [])
+    seed = child_seed(heads[0][0].study.seed, "seeds", "problems")
     return SeedStudy(
         system=evaluations[0].study.system,
         level=params.confidence_level,
-        differences={seed: head for seed, (_, head) in found.items()},
-        folders={seed: str(one.folder) for seed, (one, _) in found.items()},
-        mean=float(np.mean(gains)),
-        over_problems=_over_problems(means, params, seed=min(found)) if means else None,
-        num_problems=len(means),
+        differences={one.study.seed: head for one, head in heads},
+        mean=fmean(gains),
+        over_problems=paired_difference(pairs_PA[:, 1], pairs_PA[:, 0], params, seed=seed)
+        if len(pairs_PA)
+        else None,
+        num_problems=len(pairs_PA),
         over_seeds=t_interval(gains, level=params.confidence_level),
     )
 
@@ -122,33 +114,23 @@ def compared_values(evaluation: Evaluation, one: Difference) -> Values | None:
     return None
 
 
-def _means(values: Sequence[Values]) -> Values:
-    """Of each problem, over the seeds that have it."""
+def _means(values: Sequence[Values]) -> Floats:
+    """Of each problem the means of arm and reference, over the seeds that have it."""
     found: dict[ProblemKey, list[tuple[float, float]]] = {}
     for key, pair in (item for one in values for item in one.items()):
         found.setdefault(key, []).append(pair)
-    means = {key: np.mean(pairs, axis=0) for key, pairs in found.items()}
-    return {key: (float(arm), float(reference)) for key, (arm, reference) in means.items()}
+    return np.array([np.mean(pairs, axis=0) for pairs in found.values()], dtype=np.float64)
 
 
-def _over_problems(means: Values, params: EvaluateParams, *, seed: int) -> PairedDifference:
-    pairs_PA = np.array([*means.values()], dtype=np.float64)
-    drawn = child_seed(seed, "seeds", "problems")
-    return paired_difference(pairs_PA[:, 1], pairs_PA[:, 0], params, seed=drawn)
-
-
-def seed_claims(found: SeedStudy) -> Iterator[str]:
+def _claims(found: SeedStudy) -> Iterator[str]:
     """What was gained over all seeds, with both intervals; nothing where nothing was solved."""
-    heads = list(found.differences.values())
-    first, number = heads[0], f"{len(heads)} seed{'s' if len(heads) > 1 else ''}"
+    heads = [*found.differences.values()]
+    number = f"{len(heads)} seed{'s' if len(heads) > 1 else ''}"
     if all(one.of_arm == one.of_reference == 0 for one in heads):
         yield "Nothing was solved, so nothing is claimed."
         return
-    compared = (
-        f"{first.arm} minus {first.reference}, {measured(first)}"
-        if len({str(_named(one)) for one in heads}) == 1
-        else "the headline difference"
-    )
+    named = {f"{one.arm} minus {one.reference}, {measured(one)}" for one in heads}
+    compared = named.pop() if len(named) == 1 else "the headline difference"
     yield f"{found.system}, {number}: {compared}: {points(found.mean)} points in the mean"
     level = f"{100 * found.level:g} % interval"
     if (over := found.over_problems) is None:
@@ -166,39 +148,30 @@ def seed_claims(found: SeedStudy) -> Iterator[str]:
         )
 
 
-def seed_table(found: SeedStudy) -> Table:
-    """The difference of each seed."""
-    return Table(
-        caption=f"Differences in points by seed, with {100 * found.level:g} % intervals over problems",
-        columns=("seed", "arm", "minus", "measure", "difference", "p", "problems"),
-        rows=tuple(
-            (
-                str(seed),
-                one.arm,
-                one.reference,
-                measured(one),
-                difference(one.interval),
-                p_value(one.p),
-                count(one.n),
-            )
-            for seed, one in found.differences.items()
-        ),
-    )
-
-
-def write_seeds(folder: pathlib.Path, found: SeedStudy, evaluations: Sequence[Evaluation]) -> None:
-    """Write seeds.json and report.html."""
-    write_json(folder / f"{SEEDS_NAME}.json", found.row())
-    study = Study(
+def joint_study(found: SeedStudy, evaluations: Sequence[Evaluation]) -> Study:
+    """The claims, and the difference of each seed."""
+    return Study(
         system=found.system,
         seed=min(found.differences),
         level=found.level,
         provenance={"version": importlib.metadata.version("reasonloop")},
         arms=evaluations[0].study.arms,
         points=(),
-        differences=(),
+        differences=tuple(
+            replace(one, arm=f"seed {seed}: {one.arm}") for seed, one in found.differences.items()
+        ),
         left_out=(),
-        claims=tuple(seed_claims(found)),
+        claims=(*_claims(found), *_not_held_out(found, evaluations)),
     )
-    page = Page(title=f"{found.system} by seed", tables=[seed_table(found)])
-    write_page(folder / REPORT_NAME, study, page)
+
+
+def _not_held_out(found: SeedStudy, evaluations: Sequence[Evaluation]) -> Iterator[str]:
+    for study in (one.study for one in evaluations if one.study.seed in found.differences):
+        for sentence in not_held_out(found.differences[study.seed], study):
+            yield f"Seed {study.seed}: {sentence}"
+
+
+def write_seeds(folder: pathlib.Path, found: SeedStudy, study: Study) -> None:
+    """Write seeds.json and report.html."""
+    write_json(folder / f"{SEEDS_NAME}.json", found.row())
+    write_page(folder / REPORT_NAME, study, Page(title=f"{found.system} by seed"))

@@ -1,8 +1,9 @@
 """Finished evaluations, read by problem: the ids of two evaluations may differ for one problem."""
 
 import pathlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from statistics import fmean
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
@@ -107,7 +108,7 @@ def _series(name: tuple[str, ...], rows: Mapping[ProblemKey, list[dict[str, Any]
         measure=measure,
         subset=subset,
         upper_bound=any(row["upper_bound"] for own in rows.values() for row in own),
-        values={key: _mean(row["value"] for row in own) for key, own in rows.items()},
+        values={key: fmean(row["value"] for row in own) for key, own in rows.items()},
         costs={
             key: Cost.mean([Cost(**{name: row[name] for name in _FIGURES}) for row in own])
             for key, own in rows.items()
@@ -115,8 +116,3 @@ def _series(name: tuple[str, ...], rows: Mapping[ProblemKey, list[dict[str, Any]
         seen=frozenset(key for key, own in rows.items() if any(row["seen"] for row in own)),
         counts={key: len(own) for key, own in rows.items()},
     )
-
-
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return sum(found) / len(found)

@@ -9,12 +9,13 @@ from flows.cli.seeds import run_each
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.files import read_json, write_json
-from pipeline_lib.study.seeds import compared_values, seed_claims, study_seeds
+from pipeline_lib.study.seeds import compared_values, joint_study, study_seeds
 from pipeline_lib.study.statistics.intervals import t_interval
 from pipeline_lib.study.statistics.paired import paired_difference
 from pipeline_lib.study.stored import read_evaluation
 from tests.unit.study.toy_evaluations import EVALUATE, ToyArm, right, write_evaluation
 
+SEEN = {"peers": [], "plain": ["q0", "q1"]}
 SETTINGS = ParamsOptions(overrides=("evaluate.resamples=200",))
 
 
@@ -31,6 +32,10 @@ def write_seed(workspace, seed, *, gained, start=0, measure="accuracy"):
 
 def seeds_of(*folders):
     return study_seeds([read_evaluation(folder) for folder in folders], EVALUATE)
+
+
+def claims_of(*folders):
+    return joint_study(seeds_of(*folders), [read_evaluation(folder) for folder in folders]).claims
 
 
 def test_mean_and_both_intervals_by_hand(tmp_path):
@@ -53,11 +58,12 @@ def test_mean_and_both_intervals_by_hand(tmp_path):
 
 
 def test_one_seed_has_no_interval_over_seeds(tmp_path):
-    found = seeds_of(write_seed(tmp_path, 1, gained=4))
+    folder = write_seed(tmp_path, 1, gained=4)
+    found = seeds_of(folder)
     assert found.over_seeds is None
     assert found.row()["over_seeds"] is None
     assert found.over_problems.interval.value == pytest.approx(0.2)
-    assert list(seed_claims(found))[-1] == "One seed does not show how much trainings vary."
+    assert claims_of(folder)[-1] == "One seed does not show how much trainings vary."
 
 
 def test_the_interval_over_seeds_stays_within_the_possible():
@@ -82,15 +88,20 @@ def test_values_that_are_not_stored_give_no_interval_over_problems(tmp_path):
     content = read_json(second / "metrics.json")
     content["differences"][0]["of_reference"] = 0.4
     write_json(second / "metrics.json", content)
-    found = seeds_of(first, second)
-    assert found.over_problems is None
-    assert any("no interval over problems" in one for one in seed_claims(found))
+    assert seeds_of(first, second).over_problems is None
+    assert "no interval over problems" in claims_of(first, second)[1]
+
+
+def test_a_seed_that_is_not_held_out_says_so(tmp_path):
+    arms = [ToyArm(base=name, values=right(3), seen=seen) for name, seen in SEEN.items()]
+    folder = write_evaluation(tmp_path, "classmate", *arms, seed=4)
+    assert claims_of(folder)[-1].startswith("Seed 4: NOT HELD OUT: the training of plain saw 2 of")
 
 
 def test_nothing_solved_claims_nothing(tmp_path):
     arms = [ToyArm(base=name, values=right(0)) for name in ("peers", "plain")]
-    found = seeds_of(write_evaluation(tmp_path, "classmate", *arms))
-    assert list(seed_claims(found)) == ["Nothing was solved, so nothing is claimed."]
+    folder = write_evaluation(tmp_path, "classmate", *arms)
+    assert claims_of(folder) == ("Nothing was solved, so nothing is claimed.",)
 
 
 def test_each_seed_runs_in_a_folder_of_its_own(tmp_path, capsys):
