@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
-from flows.cli.tables import print_table
+from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import say
 from pipeline_lib.store.files import check_output
 
@@ -46,8 +46,7 @@ def frontier(
     found = make_frontier(evaluations, loaded.evaluate, seed=loaded.seed)
     study = page.frontier_study(found, evaluations, seed=loaded.seed)
     page.write_frontier(output, found, study)
-    for sentence in study.claims:
-        say(sentence)
     for table in page.frontier_tables(found, study):
         print_table(table)
+    print_claims(study)
     say(f"\nreport:     {output / REPORT_NAME}")

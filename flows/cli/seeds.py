@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 from flows.cli.options import ParamsOptions, SeedOptions, WorkspaceOptions
-from flows.cli.tables import print_table
+from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import say
 from pipeline_lib.params.whole import Params
 
@@ -85,6 +85,5 @@ def show_seeds(
     seeds.write_seeds(target, found, study)
     for table in study_tables(study):
         print_table(table)
-    for sentence in study.claims:
-        say(sentence)
+    print_claims(study)
     say(f"seeds:      {target / REPORT_NAME}")

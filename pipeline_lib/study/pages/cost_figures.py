@@ -84,8 +84,8 @@ def _plot(
     with mpl.rc_context(STYLE):
         width, height = _SIZE_INCHES
         columns = _columns(families)
-        further = max(0, -(-len(families) // columns) - _LEGEND_ROWS)
-        figure, axes = new_figure((width, height + further * _ROW_INCHES))
+        height += max(0, -(-len(families) // columns) - _LEGEND_ROWS) * _ROW_INCHES
+        figure, axes = new_figure((width, height))
         for place, (family, own) in enumerate(families.items()):
             drawn = sorted(own, key=lambda one: of(one.cost))
             scores = [one.score for one in drawn]
@@ -127,8 +127,8 @@ def _plot(
             title=f"Accuracy against {axis}",
             alt=f"Accuracy over {axis}. {ends}.",
             svg=svg_text(figure),
-            width=461,
-            height=442,
+            width=round(96 * width),
+            height=round(96 * height),
         )
 
 
