@@ -137,15 +137,13 @@ def _claims(found: SeedStudy) -> Iterator[str]:
         yield "There is no interval over problems: the values that were compared are not stored for every seed."
     else:
         yield (
-            f"Over {found.num_problems} distinct problems, the trainings as they are: {difference(over.interval)}, "
+            f"Over {found.num_problems} distinct problems, with these trainings: {difference(over.interval)}, "
             f"{level}, {p_equation(over.p_value)}."
         )
     if found.over_seeds is None:
         yield "One seed does not show how much trainings vary."
     else:
-        yield (
-            f"Over {number}, the problems as they are: {difference(found.over_seeds)}, {level} by Student's t."
-        )
+        yield (f"Over {number}: {difference(found.over_seeds)}, {level} by Student's t.")
 
 
 def joint_study(found: SeedStudy, evaluations: Sequence[Evaluation]) -> Study:
