@@ -57,13 +57,16 @@ class Evaluation:
 
 
 def evaluation_folders(workspace: pathlib.Path) -> list[pathlib.Path]:
-    """Every reports/SYSTEM of a workspace that this version wrote, sorted."""
+    """Every evaluation below reports/ of a workspace that this version wrote, sorted.
+
+    SYSTEM-PART is left out, as apr-valid, which chooses what apr evaluates.
+    """
     folders = [path.parent for path in sorted(workspace.glob(f"reports/*/{METRICS_NAME}"))]
     found = {folder: read_json(folder / METRICS_NAME) for folder in folders}
     return [
         folder
         for folder, content in found.items()
-        if _schema(content) == SCHEMA and content["system"] == folder.name
+        if _schema(content) == SCHEMA and not folder.name.startswith(f"{content['system']}-")
     ]
 
 

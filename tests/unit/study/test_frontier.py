@@ -101,6 +101,8 @@ def test_one_system_of_two_workspaces(tmp_path):
         f"{other} loop",
     ]
     assert list(read_evaluations([old, old / "reports" / "apr"])) == ["apr", "loop"]
+    (old / "reports" / "apr").rename(old / "reports" / "apr-valid")
+    assert list(read_evaluations([old])) == ["loop"]
 
 
 def test_what_cannot_be_compared_is_refused_by_name(tmp_path):
