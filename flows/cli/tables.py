@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from rich.table import Table
 
 from flows.run.terminal import console, say
+from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.pages.tables import Table as ReportTable
 from pipeline_lib.study.study import Study
 
@@ -15,6 +16,13 @@ def print_claims(study: Study) -> None:
     console.print(f"\n{title}", style="bold", markup=False)
     for sentence in sentences:
         say(sentence)
+
+
+def print_study(study: Study) -> None:
+    """Print the tables of a study, then its claims."""
+    for table in study_tables(study):
+        print_table(table)
+    print_claims(study)
 
 
 def print_table(table: ReportTable) -> None:

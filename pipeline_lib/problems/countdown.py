@@ -124,13 +124,17 @@ def problem_id(numbers: Numbers, target: int) -> str:
     return f"{NAME}-{'.'.join(map(str, numbers))}-{target}"
 
 
+def question_of(numbers: Numbers, target: int) -> str:
+    """The question of a problem with sorted ``numbers``."""
+    *first, last = map(str, numbers)
+    return f"Combine the numbers {', '.join(first)} and {last} with +, -, * and / to get {target}."
+
+
 def _problem(numbers: tuple[int, ...], target: int, seed: int) -> Problem:
     name = problem_id(numbers, target)
-    *first, last = map(str, numbers)
     return Problem(
         id=name,
-        question=f"Combine the numbers {', '.join(first)} and {last} with +, -, * and / "
-        f"to get {target}.",
+        question=question_of(numbers, target),
         gold=CountdownGold(numbers=numbers, target=target),
         source=NAME,
         solution=child_random(seed, "solution", name).choice(solutions(numbers, target)),

@@ -73,7 +73,8 @@ SUBSETS = {
     "all": "All paths.",
     "right paths": "Right paths alone.",
     "wrong paths": "Wrong paths alone.",
-    "equal path": "Rollouts with a longer critical path than the mean of the other arm count as wrong.",
+    "equal path": "Rollouts of the reference with a longer critical path than the arm's mean count as wrong.",
+    "equal path, both": "Rollouts of both arms with a longer critical path than the arm's mean count as wrong.",
     "lenient": "Right by any form of the answer, in place of the one that the prompt asks for.",
 }
 

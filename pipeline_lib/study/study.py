@@ -76,6 +76,8 @@ class Contrast:
     candidate: Series
     reference: Series
     seed_names: tuple[Name, ...]
+    inner_names: tuple[Name, ...] = ()
+    """Names of a seed below the one of ``seed_names``."""
     sorts: bool = False
     """Resample in the order of the ids, in place of the candidate's."""
     family: str | None = None
@@ -190,6 +192,21 @@ class Study:
     def headline(self) -> Difference | None:
         """The difference that the run is about; None if it has no control."""
         return self.differences[0] if self.differences else None
+
+    @classmethod
+    def without_figures(cls, system: str, title: str) -> "Study":
+        """A study with a title alone, for a page of examples."""
+        return cls(
+            system=system,
+            seed=0,
+            level=0.95,
+            provenance={},
+            arms=(),
+            points=(),
+            differences=(),
+            left_out=(),
+            claims=(title,),
+        )
 
     def with_claims(self, claims: Iterable[str]) -> "Study":
         """The same with sentences."""
@@ -311,11 +328,12 @@ def paired(contrast: Contrast, evaluate: EvaluateParams, *, seed: int) -> Paired
     if not shared:
         return None
     order = sorted(shared) if contrast.sorts else shared
+    own = child_seed(seed, *contrast.seed_names)
     return paired_difference(
         np.array([reference[name] for name in order], dtype=np.float64),
         np.array([candidate[name] for name in order], dtype=np.float64),
         evaluate,
-        seed=child_seed(seed, *contrast.seed_names),
+        seed=child_seed(own, *contrast.inner_names) if contrast.inner_names else own,
     )
 
 

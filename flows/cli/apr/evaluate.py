@@ -16,12 +16,15 @@ from flows.cli.options import (
     read_list,
 )
 from flows.cli.progress import progress_bar
-from flows.cli.tables import print_table
+from flows.cli.tables import print_study
 from flows.run.terminal import say
 from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.publish.reporting.revision import read_revision
 from pipeline_lib.store.files import check_output
+from pipeline_lib.study.pages.page import REPORT_NAME
+from pipeline_lib.study.study import METRICS_NAME, provenance_of
 
 if TYPE_CHECKING:
     from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
@@ -116,6 +119,7 @@ class SweepOptions:
             serve=runtime.server(params, model),
             evaluate=params.evaluate,
             seed=params.seed,
+            provenance=provenance_of(params, commit=read_revision().get("commit")),
         )
 
 
@@ -175,7 +179,7 @@ def evaluate(
     """
     loaded = params.load()
     from pipeline_lib.systems.apr.evaluation import evaluate as evaluation  # noqa: PLC0415 - torch is slow
-    from pipeline_lib.systems.apr.evaluation import problem_source, tables  # noqa: PLC0415 - as above
+    from pipeline_lib.systems.apr.evaluation import problem_source  # noqa: PLC0415 - as above
 
     folders = [model.resolve() for model in models]
     evaluation.check_models(folders, runtime.url)
@@ -189,9 +193,8 @@ def evaluate(
             setting,
             on_progress=moved,
         )
-    for table in tables.evaluation_tables(evaluated):
-        print_table(table)
-    for name in (evaluation.METRICS_NAME, evaluation.ROLLOUTS_NAME, evaluation.REPORT_NAME):
+    print_study(evaluated.study)
+    for name in (METRICS_NAME, evaluation.ROLLOUTS_NAME, REPORT_NAME):
         say(str(output / name))
 
 

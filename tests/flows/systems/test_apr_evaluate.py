@@ -12,6 +12,7 @@ import pytest
 
 from flows.cli.app import main
 from pipeline_lib.store.files import digest_file, read_json, read_json_lines
+from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.apr.evaluation import plans
 from tests.unit.engines.served_model import served
 from tests.unit.systems.apr.learned_model import SOLVED, UNSOLVED, save_record, shared_model, trace
@@ -58,14 +59,14 @@ def digests(folder):
 def test_an_evaluation_writes_its_files(model, twin, problems, tmp_path, capsys):
     """One of two problems solved by a model and by its copy: accuracy 1/2 each, difference 0, three files."""
     assert evaluate([model, twin], problems, tmp_path / "out") == 0
-    metrics = read_json(tmp_path / "out" / "metrics.json")
-    assert [one["name"] for one in metrics["models"]] == [str(model), str(twin)]
-    first = metrics["models"][0]
-    assert (first["kind"], first["problems"], first["accuracy"]["value"]) == ("parallel", 2, 0.5)
-    assert first["events"]["children"] == 3
-    assert first["critical_tokens"] < first["drawn_tokens"] < first["total_tokens"]
-    [paired] = metrics["paired"]
-    assert (paired["difference"]["value"], paired["problems"]) == (0.0, 2)
+    study = read_study(tmp_path / "out" / "metrics.json")
+    assert [one.name for one in study.arms] == [str(model), str(twin)]
+    point = study.point(str(model), "accuracy")
+    assert (point.n, point.value) == (2, 0.5)
+    assert study.compute["events"][f"{model}, T = 0"]["children"] == 3
+    assert point.cost.critical < point.cost.drawn < point.cost.total
+    [paired] = study.differences
+    assert (paired.value, paired.n) == (0.0, 2)
     rows = list(read_json_lines(tmp_path / "out" / "rollouts.jsonl"))
     assert [(one["problem_id"], one["is_correct"]) for one in rows] == [
         ("val-0", True),
@@ -110,65 +111,50 @@ def test_serial_models_have_samples_of_their_own(both, problems, tmp_path):
     """One parallel rollout of each problem and three serial ones: votes of serial alone."""
     options = ("--temperature", "1", "--serial-samples", 3)
     assert evaluate(both, problems, tmp_path / "out", *options) == 0
-    metrics = read_json(tmp_path / "out" / "metrics.json")
-    assert (metrics["samples"], metrics["serial_samples"]) == (1, 3)
-    assert [(m["kind"], m["rollouts"], len(m["votes"])) for m in metrics["models"]] == [
-        ("parallel", 2, 0),
-        ("serial", 6, 3),
-    ]
-    [equal] = metrics["equal_tokens"]
-    assert equal["base_samples"] >= 1
+    study = read_study(tmp_path / "out" / "metrics.json")
+    votes = [one.name for one in study.arms if one.base.endswith("vote")]
+    assert votes == [f"serial vote paths={k}" for k in (1, 2, 3)]
+    rows = list(read_json_lines(tmp_path / "out" / "rollouts.jsonl"))
+    assert [one["kind"] for one in rows] == ["parallel"] * 2 + ["serial"] * 6
 
 
 def test_conditions_and_temperatures_are_swept(both, problems, tmp_path):
-    """2 models x 2 conditions x 2 temperatures: 8 records, 4 pairs a temperature, a best condition of each, curves."""
+    """2 models x 2 conditions x 2 temperatures: 8 arms, 4 pairs a temperature, figures."""
     sweep = ("--children", "2,3", "--tokens", "96,64", "--temperature", "0,1")
     assert evaluate(both, problems, tmp_path / "out", *sweep) == 0
-    metrics = read_json(tmp_path / "out" / "metrics.json")
-    settings = [(m["kind"], m["condition"], m["temperature"]) for m in metrics["models"]]
-    assert settings == [
-        (kind, f"{name}: {amount}", temperature)
-        for kind, name, amounts in (
-            ("parallel", "Sub Call Budget", (2, 3)),
-            ("serial", "Token Budget", (96, 64)),
+    study = read_study(tmp_path / "out" / "metrics.json")
+    assert [(one.base, one.settings["condition"], one.settings["T"]) for one in study.arms] == [
+        (str(model), f"{name}: {amount}", temperature)
+        for model, name, amounts in (
+            (both[0], "Sub Call Budget", (2, 3)),
+            (both[1], "Token Budget", (96, 64)),
         )
         for amount in amounts
         for temperature in (0, 1)
     ]
-    assert len(metrics["paired"]) == 8
-    assert {(one["model"], one["base"]) for one in metrics["paired"]} == {tuple(map(str, both))}
-    assert [(one["kind"], one["temperature"]) for one in metrics["best"]] == [
-        ("parallel", 0),
-        ("parallel", 1),
-        ("serial", 0),
-        ("serial", 1),
-    ]
+    assert len([one for one in study.differences if one.subset == "all"]) == 8
     rows = list(read_json_lines(tmp_path / "out" / "rollouts.jsonl"))
     assert len(rows) == 8 * 2
     assert (rows[-1]["condition"], rows[-1]["temperature"]) == ("Token Budget: 64", 1)
-    assert (tmp_path / "out" / "report.html").read_text("utf-8").count("<figure>") == 2
+    assert (tmp_path / "out" / "report.html").read_text("utf-8").count("<figure>") == 3
 
 
 def test_samples_are_votes_at_temperatures_above_0(both, problems, tmp_path, capsys):
     """3 samples at T = 1: votes of 1, 2 and 3, and pass@3 as an upper bound; greedily one rollout a problem."""
     options = ("--temperature", "0,1", "--samples", 3)
     assert evaluate(both, problems, tmp_path / "out", *options) == 0
-    metrics = read_json(tmp_path / "out" / "metrics.json")
-    assert [one["rollouts"] for one in metrics["models"]] == [2, 6, 2, 6]
-    assert [[vote["samples"] for vote in one["votes"]] for one in metrics["models"]] == [
-        [],
-        [1, 2, 3],
-        [],
-        [1, 2, 3],
-    ]
-    for one in metrics["models"]:
-        for vote in one["votes"]:
-            assert vote["consensus"]["value"] <= vote["pass_upper_bound"]["value"]
-    for one in metrics["equal_tokens"]:
-        assert (one["model"], one["base"]) == tuple(map(str, both))
-        assert one["base_drawn_tokens"] >= one["drawn_tokens"]
-    assert metrics["equal_tokens"]
-    assert "upper bound" in capsys.readouterr().out
+    study = read_study(tmp_path / "out" / "metrics.json")
+    points = {one.arm: one for one in study.points if one.measure == "accuracy"}
+    votes = [one.name for one in study.arms if one.base in {"parallel vote", "serial vote"}]
+    bounds = [one.name for one in study.arms if one.upper_bound]
+    assert len(votes) == len(bounds) >= 2 * 3
+    for vote, bound in zip(sorted(votes), sorted(bounds), strict=True):
+        assert points[vote].value <= points[bound].value
+    [equal, *_] = study.differences
+    assert equal.arm.startswith(str(both[0]))
+    assert equal.reference.startswith("serial vote")
+    assert points[equal.reference].cost.drawn >= points[equal.arm].cost.drawn
+    assert "oracle" in capsys.readouterr().out
 
 
 def test_failed_rollouts_are_drawn_again(model, problems, tmp_path):

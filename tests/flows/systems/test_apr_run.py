@@ -7,6 +7,7 @@ import pytest
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.table import SYSTEMS
 from pipeline_lib.telemetry import events_size, read_events
@@ -27,35 +28,37 @@ def test_both_models_are_compared_before_and_after_reinforcement_learning(apr_ru
     worked = [event["stage"] for event in read_events(apr_run) if event["event"] == "stage"]
     assert sorted(worked) == sorted(stage.name for stage in SYSTEMS["apr"].stages)
     assert worked[-1] == "apr-evaluate"
-    metrics = read_json(Workspace(apr_run).apr.reports / "metrics.json")
-    assert [(m["name"], m["kind"], m["temperature"]) for m in metrics["models"]] == [
-        (name, name.removesuffix("-rl"), temperature)
-        for name in ("parallel", "serial", "parallel-rl", "serial-rl")
+    study = read_study(Workspace(apr_run).apr.reports / "metrics.json")
+    assert [(one.base, one.settings["T"]) for one in study.arms] == [
+        (name, temperature)
+        for name in ("parallel", "serial", "parallel rl", "serial rl")
         for temperature in (0, 1)
     ]
-    assert {model["problems"] for model in metrics["models"]} == {12}
-    assert len(metrics["paired"]) == 2 * 6
-    pairs = {(one["model"], one["base"]) for one in metrics["paired"]}
-    assert {("parallel", "serial"), ("parallel-rl", "serial-rl")} <= pairs
+    assert {one.n for one in study.points if one.measure == "accuracy"} == {12}
+    pairs = [(one.arm, one.reference) for one in study.differences if one.subset == "all"]
+    assert len(pairs) == 2 * 6
+    assert pairs[0] == ("parallel rl T=0", "serial rl T=0")
+    assert ("parallel T=0", "serial T=0") in pairs
 
 
 def test_conditions_are_chosen_on_the_valid_problems(apr_run):
     """Each condition of the training is compared there; the test problems have the best one of each kind."""
     folders = Workspace(apr_run).apr
-    valid = read_json(folders.valid_reports / "metrics.json")
-    assert valid["split"] == "valid"
+    valid = read_study(folders.valid_reports / "metrics.json")
     chosen = read_json(folders.valid_reports / "conditions.json")
+    conditions = {one.name: one.settings["condition"] for one in valid.arms}
     for kind, model in (("parallel", folders.parallel), ("serial", folders.serial)):
         ranked = {
-            one["condition"]: (one["accuracy"]["value"], -one["critical_tokens"])
-            for one in valid["models"]
-            if one["kind"] == kind
+            conditions[one.arm]: (one.value, -one.cost.critical)
+            for one in valid.points
+            if one.measure == "accuracy" and one.arm.startswith(kind)
         }
-        assert {""} < {*ranked} == {one.strip() for one in read_record(model).conditions}
+        trained = {one.strip() or "none" for one in read_record(model).conditions}
+        assert {"none"} < {*ranked} == trained
         best = max(ranked, key=ranked.__getitem__)
-        assert str(chosen[kind]) == (best.split()[-1] if best else "0")
-        test = read_json(folders.reports / "metrics.json")["models"]
-        assert {one["condition"] for one in test if one["kind"] == kind} == {best}
+        assert str(chosen[kind]) == ("0" if best == "none" else best.split()[-1])
+        test = read_study(folders.reports / "metrics.json").arms
+        assert {one.settings["condition"] for one in test if one.base.startswith(kind)} == {best}
 
 
 def test_finished_stages_are_reused(reasonloop, apr_run):
@@ -80,10 +83,10 @@ def test_without_steps_there_is_no_reinforcement_learning(reasonloop, apr_run, t
     assert set(work) == {"apr-conditions", "apr-evaluate"}
     assert digests(copy) == before
     reports = Workspace(copy).apr.reports
-    metrics = read_json(reports / "metrics.json")
-    assert {model["name"] for model in metrics["models"]} == {"parallel", "serial"}
+    arms = read_study(reports / "metrics.json").arms
+    assert {one.base for one in arms} == {"parallel", "serial"}
     # Rollouts of models that are not compared any more are gone.
-    assert len(list(reports.glob("*.journal"))) == len(metrics["models"]) == 4
+    assert len(list(reports.glob("*.journal"))) == len(arms) == 4
 
 
 @pytest.mark.slow

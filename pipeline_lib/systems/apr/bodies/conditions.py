@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pipeline_lib.systems.apr.bodies.chosen import ChosenConditions, write_chosen
 from pipeline_lib.systems.apr.evaluation.conditions import amount_of, trained_amounts
+from pipeline_lib.systems.apr.evaluation.drawn import most_accurate
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
-from pipeline_lib.systems.apr.evaluation.figures import most_accurate
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import read_source
 from pipeline_lib.systems.apr.model_record import read_record
@@ -39,9 +39,7 @@ def choose(run: Run) -> None:
     )
     best = {
         kind: amount_of(
-            most_accurate(
-                [one for one in found.models if one.setting.kind == kind]
-            ).setting.condition
+            most_accurate([one for one in found.drawn if one.setting.kind == kind]).condition
         )
         for kind in ("parallel", "serial")
     }

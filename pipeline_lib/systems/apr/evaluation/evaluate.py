@@ -3,29 +3,41 @@
 import asyncio
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.problems.trained import trained_on
-from pipeline_lib.store.files import check_output, write_json, write_json_lines
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.problems.countdown import NAME, question_of
+from pipeline_lib.problems.trained import seen_in_training
+from pipeline_lib.records import Problem
+from pipeline_lib.store.files import check_output, write_json_lines
 from pipeline_lib.store.journal import Journal, open_journal
+from pipeline_lib.study.attempts import write_attempts
+from pipeline_lib.study.headline import claims_of
+from pipeline_lib.study.pages.page import REPORT_NAME
+from pipeline_lib.study.study import METRICS_NAME, Study, write_study
 from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
-from pipeline_lib.systems.apr.evaluation.evaluated import Evaluated, estimate
-from pipeline_lib.systems.apr.evaluation.figures import DrawnRows
-from pipeline_lib.systems.apr.evaluation.page import write_page
+from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows
+from pipeline_lib.systems.apr.evaluation.page import write_report
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, Plan, make_plans
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
 from pipeline_lib.systems.apr.evaluation.rollout_rows import evaluated_row
-from pipeline_lib.systems.apr.evaluation.tables import evaluation_tables
+from pipeline_lib.systems.apr.evaluation.study import apr_study, rollout_attempts
 from pipeline_lib.systems.apr.rollouts import Row
 from pipeline_lib.systems.apr.runtime import Runtime
 from pipeline_lib.systems.apr.scheduler import run_rollouts
 
 ROLLOUTS_NAME = "rollouts.jsonl"
-METRICS_NAME = "metrics.json"
-REPORT_NAME = "report.html"
 
 OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """The study of an evaluation, and its rollouts by setting."""
+
+    study: Study
+    drawn: Sequence[DrawnRows]
 
 
 def evaluate_models(
@@ -68,12 +80,25 @@ def evaluate_models(
         rows = asyncio.run(_draw(plan, journal, moved))
         drawn.append(DrawnRows(setting=plan.chosen, rows=rows))
     _check_whole(drawn)
-    evaluated = replace(
-        estimate(drawn, setting.evaluate, split=source.split, seed=setting.seed),
-        trained_on=trained_on({n: str(m) for n, m in models.items()}, source.problems),
+    problems = [_problem(line) for line in source.problems]
+    study, series = apr_study(
+        drawn,
+        setting.evaluate,
+        seed=setting.seed,
+        seen={name: seen_in_training(str(at), source.problems) for name, at in models.items()},
+        provenance=setting.provenance,
     )
-    _write_files(output, evaluated, drawn, split=source.split, setting=setting)
-    return evaluated
+    study = study.with_claims(claims_of(study))
+    _write_files(output, study, drawn)
+    write_study(output, study, series, problems)
+    return Evaluated(study=study, drawn=drawn)
+
+
+def _problem(line: ProblemLine) -> Problem:
+    numbers = tuple(sorted(line.numbers))
+    gold = CountdownGold(numbers=numbers, target=line.target)
+    question = question_of(numbers, line.target)
+    return Problem(id=line.id, question=question, gold=gold, source=NAME)
 
 
 def _open_journals(plans: Sequence[Plan], output: pathlib.Path, *, replaces: bool) -> list[Journal]:
@@ -133,42 +158,15 @@ def _check_whole(drawn: Sequence[DrawnRows]) -> None:
             )
 
 
-def _write_files(
-    output: pathlib.Path,
-    evaluated: Evaluated,
-    drawn: Sequence[DrawnRows],
-    *,
-    split: str | None,
-    setting: EvaluationSetting,
-) -> None:
+def _write_files(output: pathlib.Path, study: Study, drawn: Sequence[DrawnRows]) -> None:
     rows = []
     for one in drawn:
         chosen = asdict(one.setting)
         place = {"model": chosen.pop("name"), **chosen}
         rows += [{**place, **row} for row in one.rows]
     write_json_lines(output / ROLLOUTS_NAME, rows)
-    write_json(
-        output / METRICS_NAME,
-        {
-            "split": split,
-            "trained_on": list(evaluated.trained_on),
-            "samples": setting.samples,
-            "serial_samples": setting.serial_samples or setting.samples,
-            "models": [one.row() for one in evaluated.models],
-            "best": [
-                {**asdict(one.setting), "accuracy": one.accuracy.row()} for one in evaluated.best
-            ],
-            "paired": [one.row() for one in evaluated.paired],
-            "equal_tokens": [one.row() for one in evaluated.equal_tokens],
-            "equal_path": [one.row() for one in evaluated.equal_path],
-        },
-    )
-    write_page(
-        output / REPORT_NAME,
-        evaluation_tables(evaluated),
-        evaluated.models,
-        rollouts={one.setting.label: one.rows for one in drawn},
-    )
+    write_attempts(output / "attempts", list(rollout_attempts(drawn)))
+    write_report(output / REPORT_NAME, study, drawn)
 
 
 def check_models(models: Sequence[pathlib.Path], url: str | None) -> None:

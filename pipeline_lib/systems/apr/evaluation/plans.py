@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError
@@ -13,7 +13,7 @@ from pipeline_lib.store.keys import code_digest
 from pipeline_lib.store.shards import split
 from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
 from pipeline_lib.systems.apr.evaluation.conditions import choose_condition
-from pipeline_lib.systems.apr.evaluation.figures import ModelSetting
+from pipeline_lib.systems.apr.evaluation.drawn import ModelSetting
 from pipeline_lib.systems.apr.evaluation.open_draws import ThreadModel
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource, check_fit, root_prompt
 from pipeline_lib.systems.apr.model_record import read_record
@@ -48,6 +48,8 @@ class EvaluationSetting:
     """The server of the only model; None: models are drawn in process."""
     evaluate: EvaluateParams
     seed: int
+    provenance: Mapping[str, str | None] = field(default_factory=dict)
+    """Of the file of metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

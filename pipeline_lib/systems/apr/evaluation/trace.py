@@ -12,7 +12,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.countdown import problem_id
 from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
 from pipeline_lib.systems.apr.evaluation.conditions import choose_condition
-from pipeline_lib.systems.apr.evaluation.figures import TOKEN_COUNTS
+from pipeline_lib.systems.apr.evaluation.drawn import TOKEN_COUNTS
 from pipeline_lib.systems.apr.evaluation.open_draws import ThreadModel
 from pipeline_lib.systems.apr.evaluation.page import write_trace
 from pipeline_lib.systems.apr.evaluation.problem_source import check_fit, root_prompt

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipeline_lib.systems.apr.evaluation.figures import DrawnRows, ModelSetting
+from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows, ModelSetting
 
 
 def row(

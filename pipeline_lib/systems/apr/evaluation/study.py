@@ -1,0 +1,318 @@
+"""The study of an evaluation: accuracy and claims of each model, votes, and differences at equal tokens and paths.
+
+A vote is for the claimed operations, right or wrong; a rollout without a claim abstains.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.study.attempts import Attempt, Cost
+from pipeline_lib.study.selection.subsets import mean_longest
+from pipeline_lib.study.statistics.majority import Vote, majority_at_k
+from pipeline_lib.study.statistics.pass_at_k import pass_at_k
+from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, make_study
+from pipeline_lib.systems.apr.countdown.claims import answer_of
+from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows, problem_scores
+from pipeline_lib.systems.apr.rollout import Event
+from pipeline_lib.systems.apr.rollouts import Row
+
+EQUAL_PATH, BOTH_CUT = "equal path", "equal path, both"
+_BASES = {"parallel-rl": "parallel rl", "serial-rl": "serial rl"}
+_ORDER = (("parallel rl", "serial rl"), ("parallel", "serial"))
+"""Pairs that a run is about, the first that there is."""
+
+
+def apr_study(
+    drawn: Sequence[DrawnRows],
+    evaluate: EvaluateParams,
+    *,
+    seed: int,
+    seen: Mapping[str, frozenset[str]],
+    provenance: Mapping[str, str | None],
+) -> tuple[Study, list[Series]]:
+    """The study and its series.
+
+    Args:
+        drawn: rollouts by setting; of each at least one did not fail.
+        evaluate: resamples and confidence_level.
+        seed: root seed.
+        seen: ids of evaluated problems that a training saw, by name of the model.
+        provenance: see `study.provenance_of`.
+    """
+    arms = [_arm(one, seen) for one in drawn]
+    contrasts = _contrasts(drawn, arms)
+    series = [
+        *(
+            series
+            for one, arm in zip(drawn, arms, strict=True)
+            for series in (*_own_series(one, arm), *_votes(one, arm))
+        ),
+        *(
+            one.reference
+            for one in contrasts
+            if one.reference.arm.base not in {a.base for a in arms}
+        ),
+    ]
+    study = make_study(
+        "apr",
+        series := _distinct(series),
+        contrasts,
+        evaluate=evaluate,
+        seed=seed,
+        provenance=provenance,
+        left_out={
+            f"{one.setting.label}: failed rollouts": len(one.rows) - len(one.whole) for one in drawn
+        },
+        compute={
+            "events": {one.setting.label: _events(one) for one in drawn},
+            "tokens": {one.setting.label: one.mean_tokens("total") for one in drawn},
+        },
+    )
+    return study, series
+
+
+def _distinct(series: Sequence[Series]) -> list[Series]:
+    """Without votes that are both points of a curve and references of a contrast."""
+    found = {
+        (one.arm.base, *sorted(one.arm.settings.items()), one.measure, one.subset): one
+        for one in series
+    }
+    return [*found.values()]
+
+
+def _arm(drawn: DrawnRows, seen: Mapping[str, frozenset[str]]) -> Arm:
+    setting = drawn.setting
+    return Arm(
+        base=_BASES.get(setting.name, setting.name),
+        settings={"T": setting.temperature, "condition": setting.condition or "none"},
+        seen=seen.get(setting.name, frozenset()),
+    )
+
+
+def _own_series(drawn: DrawnRows, arm: Arm) -> Iterator[Series]:
+    groups = drawn.by_problem
+    costs = {name: Cost.mean([cost_of(row) for row in rows]) for name, rows in groups.items()}
+    yield Series(
+        arm=arm,
+        measure="accuracy",
+        values=problem_scores(groups),
+        costs=costs,
+        seed_names=("apr", "accuracy"),
+        is_binomial=all(row["sample"] == 0 for row in drawn.rows),
+    )
+    claimed = {
+        name: [row for row in rows if row["claim"] is not None] for name, rows in groups.items()
+    }
+    shares = {
+        "claims": {name: len(claimed[name]) / len(rows) for name, rows in groups.items()},
+        "false claims": {
+            name: float(np.mean([not row["is_correct"] for row in rows]))
+            for name, rows in claimed.items()
+            if rows
+        },
+        "spawned": {
+            name: float(np.mean([row["any_child_right"] for row in rows]))
+            for name, rows in groups.items()
+        },
+    }
+    for measure, values in shares.items():
+        yield Series(arm=arm, measure=measure, values=values, seed_names=("apr", measure))
+
+
+def cost_of(row: Row) -> Cost:
+    """The cost of a rollout."""
+    tokens = row["tokens"]
+    return Cost(
+        drawn=tokens["drawn"],
+        prompt=tokens["total"] - tokens["drawn"],
+        critical=tokens["critical"],
+        longest=tokens["longest"],
+    )
+
+
+def _votes(drawn: DrawnRows, arm: Arm) -> Iterator[Series]:
+    """Votes of 1, 2, 4, ... and of all samples, and the best of as many; none with one sample of each problem."""
+    most = max(map(len, drawn.by_problem.values()), default=0)
+    if most > 1:
+        sizes = [2**power for power in range(most.bit_length()) if 2**power < most]
+        for k in (*sizes, most):
+            yield _vote(drawn, arm, k)
+            yield _best(drawn, arm, k)
+
+
+def _vote(drawn: DrawnRows, arm: Arm, k: int) -> Series:
+    values = {
+        name: _consensus(rows, k) for name, rows in drawn.by_problem.items() if len(rows) >= k
+    }
+    voter = Arm(
+        base=f"{drawn.setting.kind} vote",
+        settings={**arm.settings, "of": arm.base, "paths": k},
+        seen=arm.seen,
+    )
+    return _of_several(drawn, voter, values, k, name="consensus")
+
+
+def _best(drawn: DrawnRows, arm: Arm, k: int) -> Series:
+    """pass@k: an upper bound of every choice among the samples."""
+    values = {
+        name: pass_at_k(len(rows), sum(row["is_correct"] for row in rows), k)
+        for name, rows in drawn.by_problem.items()
+        if len(rows) >= k
+    }
+    bound = Arm(
+        base="oracle",
+        settings={**arm.settings, "of": arm.base, "paths": k},
+        upper_bound=True,
+        seen=arm.seen,
+    )
+    return _of_several(drawn, bound, values, k, name="any sample")
+
+
+def _of_several(
+    drawn: DrawnRows, arm: Arm, values: Mapping[str, float], k: int, *, name: str
+) -> Series:
+    groups = drawn.by_problem
+    return Series(
+        arm=arm,
+        measure="accuracy",
+        values=values,
+        costs={problem: _cost_of_several(groups[problem], k) for problem in values},
+        seed_names=("apr", name, k),
+    )
+
+
+def _cost_of_several(rows: Sequence[Row], k: int) -> Cost:
+    mean = Cost.mean([cost_of(row) for row in rows])
+    critical, longest = (
+        mean_longest([row["tokens"][count] for row in rows], k) for count in ("critical", "longest")
+    )
+    return Cost(drawn=k * mean.drawn, prompt=k * mean.prompt, critical=critical, longest=longest)
+
+
+def _consensus(rows: Sequence[Row], k: int) -> float:
+    votes = [Vote(answer=answer_of(row["claim"]), correct=row["is_correct"]) for row in rows]
+    return majority_at_k(votes, k)
+
+
+def _contrasts(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> list[Contrast]:
+    """The contrast that the run is about first: at equal drawn tokens, if there are votes."""
+    found = [
+        *_at_equal_tokens(drawn, arms),
+        *_pairs(drawn, arms),
+        *_at_equal_path(drawn, arms),
+    ]
+    return sorted(found, key=_rank)
+
+
+def _rank(contrast: Contrast) -> tuple[int, bool]:
+    """Earlier for pairs of `_ORDER` over all rollouts; upper bounds are no headline."""
+    reference = contrast.reference.arm
+    pair = contrast.candidate.arm.base, reference.settings.get("of", reference.base)
+    ordered = pair in _ORDER and contrast.candidate.subset == ALL and not reference.upper_bound
+    return (_ORDER.index(pair) if ordered else len(_ORDER), False)
+
+
+def _pairs(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> Iterator[Contrast]:
+    """All pairs of different models at one temperature.
+
+    A pair of both kinds is parallel minus serial, any other one the later minus the earlier.
+    """
+    for (place, first), (later, second) in itertools.combinations(enumerate(drawn), 2):
+        settings = first.setting, second.setting
+        if settings[0].name == settings[1].name or len({s.temperature for s in settings}) > 1:
+            continue
+        is_flipped = [setting.kind for setting in settings] == ["parallel", "serial"]
+        base, model = (later, place) if is_flipped else (place, later)
+        yield Contrast(
+            candidate=_accuracy(drawn[model], arms[model]),
+            reference=_accuracy(drawn[base], arms[base]),
+            seed_names=("apr", "pair", place, later),
+        )
+
+
+def _of_both_kinds(drawn: Sequence[DrawnRows]) -> Iterator[tuple[int, int]]:
+    """Places of a parallel and a serial setting."""
+    for first, second in itertools.product(range(len(drawn)), repeat=2):
+        if (drawn[first].setting.kind, drawn[second].setting.kind) == ("parallel", "serial"):
+            yield first, second
+
+
+def _at_equal_tokens(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> Iterator[Contrast]:
+    """Each parallel setting against as many samples of each serial one as draw at least its tokens."""
+    for parallel, serial in _of_both_kinds(drawn):
+        one, other = drawn[parallel], drawn[serial]
+        if not any(row["sample"] for row in other.rows):
+            continue
+        samples = math.ceil(one.mean_tokens("drawn") / other.mean_tokens("drawn"))
+        for reference in (_vote(other, arms[serial], samples), _best(other, arms[serial], samples)):
+            if reference.values:
+                yield Contrast(
+                    candidate=_accuracy(one, arms[parallel]),
+                    reference=reference,
+                    seed_names=("apr", "equal tokens", parallel, serial),
+                )
+
+
+def _at_equal_path(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> Iterator[Contrast]:
+    """Each parallel setting against each serial one at its temperature, whose longer rollouts count as wrong."""
+    for parallel, serial in _of_both_kinds(drawn):
+        one, other = drawn[parallel], drawn[serial]
+        if one.setting.temperature != other.setting.temperature:
+            continue
+        most = one.mean_tokens("critical")
+        names = ("apr", "equal path", parallel, serial)
+        cut = _accuracy(other, arms[serial], most=most)
+        yield Contrast(
+            candidate=_accuracy(one, arms[parallel]),
+            reference=cut,
+            seed_names=names,
+            subset=EQUAL_PATH,
+        )
+        yield Contrast(
+            candidate=_accuracy(one, arms[parallel], most=most),
+            reference=cut,
+            seed_names=names,
+            inner_names=("both cut",),
+            subset=BOTH_CUT,
+        )
+
+
+def _accuracy(drawn: DrawnRows, arm: Arm, *, most: float = math.inf) -> Series:
+    """The accuracy, where rollouts with a critical path above ``most`` count as wrong."""
+    values = {
+        name: float(
+            np.mean([row["is_correct"] and row["tokens"]["critical"] <= most for row in rows])
+        )
+        for name, rows in drawn.by_problem.items()
+    }
+    return Series(
+        arm=arm, measure="accuracy", values=values, subset=ALL if most == math.inf else EQUAL_PATH
+    )
+
+
+def _events(drawn: DrawnRows) -> dict[str, float]:
+    """Mean number of each event per rollout."""
+    return {
+        event.value: float(np.mean([row["events"].get(event.value, 0) for row in drawn.whole]))
+        for event in Event
+    }
+
+
+def rollout_attempts(drawn: Sequence[DrawnRows]) -> Iterator[Attempt]:
+    """Every rollout as an attempt; of a failed one it is unknown if it is right."""
+    for one in drawn:
+        for row in one.rows:
+            is_whole = "error" not in row
+            yield Attempt(
+                problem_id=row["problem_id"],
+                arm=one.setting.label,
+                sample=row["sample"],
+                right=row["is_correct"] if is_whole else None,
+                answer=row["claim"],
+                cost=cost_of(row) if is_whole else Cost(),
+                extra={"any child right": float(row["any_child_right"])} if is_whole else {},
+            )
