@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -23,9 +22,9 @@ from rich.table import Table
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.processes import run_measured
 from benchmarks.lib.seeds import mean_of, over_seeds, points
-from pipeline_lib.store.files import read_json
-
-Difference = dict[str, float]
+from pipeline_lib.study.study import ALL, Study, read_study, study_row
+from pipeline_lib.systems.classmate.evaluation.study import RIGHT, base_name
+from pipeline_lib.systems.classmate.evaluation.success import HELD_OUT, TRAINING
 
 PEERS = "classmate.classmate_model_name_or_path_list"
 WEIGHT = "classmate.classmate_reward_weight"
@@ -99,7 +98,7 @@ class Experiment:
             seed, name, "classmate", "train", base, "--output", str(output), *_set(options)
         )
 
-    def evaluate(self, seed: int) -> Mapping[str, Any]:
+    def evaluate(self, seed: int) -> Study:
         """Evaluate base and arms of a seed, with the training's peers and the held-out one."""
         folder = self.root / f"seed-{seed}"
         policies = {
@@ -120,8 +119,7 @@ class Experiment:
             *(part for name in controls for part in ("--control", name)),
             *("--output", str(output), *_set(options)),
         )
-        found: Mapping[str, Any] = read_json(output / "classmate.json")
-        return found
+        return read_study(output / "metrics.json")
 
     def _list(self, seed: int, peers: Sequence[str]) -> str:
         folder = self.models(seed) / "peers"
@@ -148,7 +146,7 @@ def main() -> None:
         jobs = [(seed, name) for seed in arguments.seeds for name in experiment.arms]
         list(pool.map(lambda job: experiment.train(*job), jobs))
         found = list(pool.map(experiment.evaluate, arguments.seeds))
-    results = dict(zip(map(str, arguments.seeds), found, strict=True))
+    results = dict(zip(map(str, arguments.seeds), map(study_row, found), strict=True))
     write_results(arguments.output, results)
     console = Console(width=170)
     console.print(values_table(found, ["base", *experiment.arms]))
@@ -178,39 +176,46 @@ def _set(options: Mapping[str, object]) -> Iterator[str]:
         yield from ("--set", f"{key}={value}")
 
 
-def values_table(found: Sequence[Mapping[str, Any]], policies: Sequence[str]) -> Table:
+def values_table(found: Sequence[Study], policies: Sequence[str]) -> Table:
     """Means over the seeds, in percent."""
     shown = Table(title=f"Mean of {len(found)} seeds, in percent")
-    peers = list(found[0]["peers"])
-    columns = ["accuracy", "pass@8", *(f"{peer}, right paths" for peer in peers), "leaks", "tokens"]
+    peers = _peers(found[0])
+    columns = ["pass@1", "pass@8", *(f"{peer}, right paths" for peer in peers), "leaks", "tokens"]
     for column in ("policy", *columns):
         shown.add_column(column, justify="left" if column == "policy" else "right")
-    for policy in policies:
-        rows = [each["policies"][policy] for each in found]
-        right = [
-            [row["classmate_success"][peer]["mean"]["right"] for row in rows] for peer in peers
-        ]
-        leaks = statistics.fmean(share for row in rows for share in row["leak_rate"].values())
+    for arm in map(base_name, policies):
+        rows = [each for study in found for each in study.compute["prefixes"]]
+        leaks = statistics.fmean(row["leak_rate"] for row in rows if row["arm"] == arm)
+        costs = [study.point(arm, "pass@1").cost for study in found]
         shown.add_row(
-            policy,
-            _percent([row["accuracy"] for row in rows]),
-            _percent([row["pass_at_8"] for row in rows]),
-            *map(_percent, right),
+            arm,
+            _percent(found, arm, "pass@1"),
+            _percent(found, arm, "pass@8"),
+            *(_percent(found, f"{arm} peer={peer}", *asked) for peer, asked in peers.items()),
             f"{100 * leaks:.1f}",
-            f"{statistics.fmean(row['mean_tokens'] for row in rows):.1f}",
+            f"{statistics.fmean(cost.drawn for cost in costs if cost is not None):.1f}",
         )
     return shown
 
 
-def _percent(estimates: Sequence[Mapping[str, float] | None]) -> str:
+def _peers(study: Study) -> dict[str, tuple[str, str]]:
+    """Measure and subset of each peer: success over right paths and all shares."""
+    return {
+        peer: (HELD_OUT if one["held_out"] else TRAINING, RIGHT)
+        for peer, one in study.compute["peers"].items()
+    }
+
+
+def _percent(found: Sequence[Study], arm: str, measure: str, subset: str = ALL) -> str:
     """Their mean; a dash where a seed has none, as without any right path."""
-    values = [each["value"] for each in estimates if each is not None]
-    return f"{100 * statistics.fmean(values):.1f}" if len(values) == len(estimates) else "-"
+    try:
+        values = [study.point(arm, measure, subset=subset).value for study in found]
+    except KeyError:
+        return "-"
+    return f"{100 * statistics.fmean(values):.1f}"
 
 
-def differences_table(
-    found: Sequence[Mapping[str, Any]], arms: Sequence[str], control: str
-) -> Table:
+def differences_table(found: Sequence[Study], arms: Sequence[str], control: str) -> Table:
     """Arm minus control by measure: each seed, then their mean with two 95 % intervals.
 
     Over problems: for these trainings. Over seeds: for other trainings with other problems, by Student's t.
@@ -236,31 +241,27 @@ def differences_table(
     return shown
 
 
-def _compared(metrics: Mapping[str, Any], arm: str, control: str) -> dict[str, Difference]:
+def _compared(study: Study, arm: str, control: str) -> dict[str, dict[str, float]]:
     """Differences by measure; success is over right paths and all shares, and missing where there are none."""
-    (row,) = [
-        each
-        for each in metrics["comparisons"]
-        if {each["policy"], each["reference"]} == {arm, control}
-    ]
-    sign = 1 if row["policy"] == arm else -1
-    measures = {
-        "accuracy": row["accuracy"],
-        "pass@8": row["pass_at_8"],
+    chosen = {
+        "pass@1": ("", "pass@1", ALL),
+        "pass@8": ("", "pass@8", ALL),
         **{
-            f"success of {peer}{' (held out)' * metrics['peers'][peer]['held_out']}": shares["mean"]
-            for peer, shares in row["classmate_success_right"].items()
+            f"success of {peer}{' (held out)' * (asked[0] == HELD_OUT)}": (f" peer={peer}", *asked)
+            for peer, asked in _peers(study).items()
         },
     }
-    return {
-        name: {
-            "value": sign * found["difference"],
-            "low": min(sign * found["low"], sign * found["high"]),
-            "high": max(sign * found["low"], sign * found["high"]),
-        }
-        for name, found in measures.items()
-        if found is not None
-    }
+    found = {}
+    for one in study.differences:
+        for name, (peer, *asked) in chosen.items():
+            pair = [f"{base_name(each)}{peer}" for each in (arm, control)]
+            if [one.measure, one.subset] == asked and {one.arm, one.reference} == {*pair}:
+                bounds = (one.value, one.low, one.high)
+                value, low, high = (
+                    bounds if one.arm == pair[0] else (-one.value, -one.high, -one.low)
+                )
+                found[name] = {"value": value, "low": low, "high": high}
+    return {name: found[name] for name in chosen if name in found}
 
 
 if __name__ == "__main__":

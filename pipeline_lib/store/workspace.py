@@ -80,8 +80,7 @@ class ClassmateFolders:
     draws: pathlib.Path
     """Prefixes, continuations and scores of the draws of the training."""
     evaluation: pathlib.Path
-    metrics: pathlib.Path
-    report: pathlib.Path
+    reports: pathlib.Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +251,7 @@ class Workspace:
             plain=models / "plain",
             draws=data / "draws",
             evaluation=data / "evaluation",
-            metrics=self.reports / "classmate.json",
-            report=self.reports / "classmate.html",
+            reports=self.reports / "classmate",
         )
 
     @property

@@ -13,7 +13,8 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.study.attempts import MAIN, Cost
-from pipeline_lib.study.pages.cost_figures import ACCURACIES, AXES
+from pipeline_lib.study.names import ACCURACIES
+from pipeline_lib.study.pages.cost_figures import AXES
 from pipeline_lib.study.statistics.intervals import score_interval
 from pipeline_lib.study.stored import (
     Evaluation,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pipeline_lib.study.attempts import MAIN
+from pipeline_lib.study.names import ACCURACIES
 from pipeline_lib.study.pages.wording import p_equation, percent, points
 from pipeline_lib.study.statistics.paired import DifferenceFinding
 from pipeline_lib.study.study import ALL, Difference, Study
@@ -16,12 +17,21 @@ def claims_of(study: Study) -> tuple[str, ...]:
     one = study.headline
     if one is None:
         return ("Nothing was compared: there is no control.",)
-    if one.of_arm == 0 and one.of_reference == 0:
+    if is_unsolved(study):
         return (
             "Nothing was solved, so nothing is claimed.",
             f"Neither {one.arm} nor {one.reference} has a right answer to any of {one.n} problems.",
         )
     return (title(one), f"{change(one, study.level)}.", *_limits(one, study))
+
+
+def is_unsolved(study: Study) -> bool:
+    """True if no arm is above zero in the headline difference or in a difference of accuracies."""
+    return not any(
+        one.of_arm or one.of_reference
+        for one in study.differences
+        if one is study.headline or one.measure in ACCURACIES
+    )
 
 
 def title(one: Difference) -> str:

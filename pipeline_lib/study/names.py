@@ -69,6 +69,9 @@ MEASURES = {
 }
 """By name: what a measure is. ``pass@k`` and ``maj@k`` stand for every k."""
 
+ACCURACIES = ("accuracy", "pass@1")
+"""Measures of whole problems that any arm can be compared by."""
+
 SUBSETS = {
     "all": "All paths.",
     "right paths": "Right paths alone.",

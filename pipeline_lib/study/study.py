@@ -363,25 +363,31 @@ def _difference(
 def _holm(
     contrasts: Sequence[Contrast], found: Sequence[Difference | None]
 ) -> list[Difference | None]:
-    """Each difference of a family with its adjusted p-value.
+    """Each difference of a family with its adjusted p-value."""
+    result = [*found]
+    for family in {one.family for one in contrasts} - {None}:
+        own = {
+            place: one
+            for place, one in enumerate(found)
+            if contrasts[place].family == family and one is not None
+        }
+        adjusted = holm([one.p for one in own.values()])
+        for (place, one), p in zip(own.items(), adjusted, strict=True):
+            result[place] = replace(one, p_adjusted=p)
+    return result
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p-values of several tests, in their order.
 
     Source: Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
     """
-    result = [*found]
-    for family in {one.family for one in contrasts} - {None}:
-        places = [
-            place
-            for place, one in enumerate(contrasts)
-            if one.family == family and found[place] is not None
-        ]
-        values = {place: one.p for place in places if (one := found[place]) is not None}
-        highest = 0.0
-        for rank, place in enumerate(sorted(places, key=lambda place: values[place])):
-            highest = max(highest, min(1.0, values[place] * (len(places) - rank)))
-            one = result[place]
-            assert one is not None
-            result[place] = replace(one, p_adjusted=highest)
-    return result
+    adjusted = [*p_values]
+    highest = 0.0
+    for rank, place in enumerate(np.argsort(p_values, kind="stable")):
+        highest = max(highest, min(1.0, p_values[place] * (len(p_values) - rank)))
+        adjusted[place] = highest
+    return adjusted
 
 
 _STUDY = TypeAdapter(Study)

@@ -185,7 +185,7 @@ def test_pacore_run(pacore_run: pathlib.Path, golden: SnapshotAssertion):
 
 def test_classmate_run(classmate_run: pathlib.Path, golden: SnapshotAssertion):
     """Problems, draws with the scores of peers, evaluated paths, trainings, figures."""
-    assert golden == recorded(classmate_run, "reports/classmate.json")
+    assert golden == recorded(classmate_run, "reports/classmate/metrics.json")
 
 
 def test_verify(tmp_path: pathlib.Path, golden: SnapshotAssertion):

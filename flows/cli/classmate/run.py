@@ -17,10 +17,12 @@ from flows.cli.options import (
 )
 from flows.cli.orchestrated import run_whole
 from flows.cli.seeds import run_each
+from flows.cli.tables import print_study
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.store.files import read_json
+from pipeline_lib.study.pages.page import REPORT_NAME
+from pipeline_lib.study.study import METRICS_NAME, read_study
 from pipeline_lib.systems.classmate.stages import CLASSMATE
 
 if TYPE_CHECKING:
@@ -49,11 +51,10 @@ def run(
 
 
 def _run(root: pathlib.Path, params: Params) -> None:
-    folders = run_whole(CLASSMATE, root, params).workspace.classmate
-    for sentence in read_json(folders.metrics)["headline"]:
-        say(sentence)
-    for path in (folders.metrics, folders.report):
-        say(str(path))
+    folder = run_whole(CLASSMATE, root, params).workspace.classmate.reports
+    print_study(read_study(folder / METRICS_NAME))
+    for name in (METRICS_NAME, REPORT_NAME):
+        say(str(folder / name))
 
 
 def show(

@@ -7,12 +7,14 @@ from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions, read_named
 from flows.cli.progress import progress_bar
-from flows.cli.tables import print_table
+from flows.cli.tables import print_study
 from flows.ray.classmate_peers import inexact_note, opened_peers
 from flows.run.admission import check_trackers
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import ExecutionParams
+from pipeline_lib.study.pages.page import REPORT_NAME
+from pipeline_lib.study.study import METRICS_NAME
 
 _PROCESSES = ExecutionParams(runner="thread")
 """Peers are processes of this machine."""
@@ -89,7 +91,7 @@ def evaluate(
     ],
     /,
     *,
-    output: Annotated[pathlib.Path, Parameter(help="Folder of classmate.json and classmate.html.")],
+    output: Annotated[pathlib.Path, Parameter(help="Folder of metrics.json and report.html.")],
     control: Annotated[
         tuple[str, ...],
         Parameter(
@@ -118,19 +120,13 @@ def evaluate(
     if len(models) < len(policies):
         raise BadInputError(f"{' '.join(policies)}: a name is given twice; rename one")
     from pipeline_lib.systems.classmate.evaluation.evaluate import (  # noqa: PLC0415 - after the params
-        EvaluatedPeers,
-        EvaluationFiles,
+        EvaluationFolders,
         evaluate_policies,
     )
     from pipeline_lib.systems.classmate.problem_files import load_problems  # noqa: PLC0415 - after the params
 
     classmate, output = loaded.classmate, output.resolve()
-    files = EvaluationFiles(
-        folder=output / "data",
-        metrics=output / "classmate.json",
-        report=output / "classmate.html",
-        logs=output / "logs",
-    )
+    folders = EvaluationFolders(data=output / "data", reports=output, logs=output / "logs")
     named = (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
     with (
         opened_peers(named, _PROCESSES, root=output) as peers,
@@ -139,15 +135,13 @@ def evaluate(
         found = evaluate_policies(
             models,
             load_problems(classmate.prepare, "test", seed=loaded.seed, say=say),
-            EvaluatedPeers.divided(peers, held_out=classmate.held_out),
-            files,
+            peers,
+            folders,
             loaded,
+            held_out={peer.name for peer in classmate.held_out},
             controls=control,
             on_progress=lambda _name, done, total: moved(done, total),
         )
-    for table in found.tables[:2]:
-        print_table(table)
-    for sentence in found.sentences:
-        say(sentence)
-    for path in (files.metrics, files.report):
-        say(str(path))
+    print_study(found.study)
+    for name in (METRICS_NAME, REPORT_NAME):
+        say(str(output / name))

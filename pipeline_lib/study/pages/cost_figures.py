@@ -8,6 +8,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from pipeline_lib.records import Interval
 from pipeline_lib.study.attempts import Cost
+from pipeline_lib.study.names import ACCURACIES
 from pipeline_lib.study.pages.figures import INK, STYLE, Plot, new_figure, svg_text
 from pipeline_lib.study.pages.wording import percent
 from pipeline_lib.study.study import ALL, Study
@@ -18,8 +19,6 @@ AXES: Mapping[str, Callable[[Cost], float]] = {
     "critical path in tokens": lambda cost: cost.critical,
 }
 """Costs that accuracy is drawn against, per problem."""
-ACCURACIES = ("accuracy", "pass@1")
-"""Measures of whole problems that any arm can be compared by."""
 _SIZE_INCHES = (4.8, 4.6)
 """With a legend of at most `_LEGEND_ROWS` rows; each further one makes the figure higher."""
 _LEGEND_ROWS = 7

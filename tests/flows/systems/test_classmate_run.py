@@ -2,14 +2,16 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
 from flows.cli.classmate.run import show
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.store import manifests
-from pipeline_lib.store.files import digest_file, read_json
+from pipeline_lib.store import manifests, shards
+from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.classmate.draw_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.systems.classmate.stages import CLASSMATE
 from pipeline_lib.telemetry import events_size, read_events
@@ -30,17 +32,20 @@ def test_three_policies_are_compared(classmate_run):
     assert worked == [stage.name for stage in CLASSMATE.stages]
     plain, with_peers = weights(classmate_run)
     assert plain != with_peers
-    found = read_json(Workspace(classmate_run).classmate.metrics)
-    assert found["policies"].keys() == {"base", "plain", "classmate"}
-    assert {name: one["held_out"] for name, one in found["peers"].items()} == {
-        "small": False,
-        "other": True,
+    reports = Workspace(classmate_run).classmate.reports
+    found = read_study(reports / "metrics.json")
+    assert found.compute["policies"].keys() == {"base", "plain", "peers"}
+    assert found.compute["peers"] == {
+        "small": {"held_out": False, "unscored": 0},
+        "other": {"held_out": True, "unscored": 0},
     }
-    assert {name: one["failed"] for name, one in found["peers"].items()} == {"small": 0, "other": 0}
-    assert found["draws_without_classmates"] == 0
-    assert (found["paired"]["policy"], found["paired"]["reference"]) == ("classmate", "plain")
-    assert found["settings"]["classmate"]["prepare"]["countdown"]["num_numbers"] == 3
-    assert "Null result" in Workspace(classmate_run).classmate.report.read_text("utf-8")
+    assert found.compute["draws_without_peers"] == 0
+    one = found.headline
+    assert one is not None
+    assert (one.arm, one.reference) == ("peers peer=other", "plain peer=other")
+    assert (one.measure, one.subset) == ("held-out peer", "right paths")
+    assert len(shards.read_table(reports / "attempts")) == 3 * 24 * 16
+    assert f"<h1>{found.claims[0]}</h1>" in (reports / "report.html").read_text("utf-8")
 
 
 @pytest.mark.slow
@@ -114,10 +119,10 @@ def test_given_policies_are_compared(reasonloop, classmate_run, tmp_path):
         *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
     )
     assert done.returncode == 0, done.stderr
-    assert "actor minus plain, in points: accuracy" in done.stdout
-    found = read_json(tmp_path / "classmate.json")
-    expected = read_json(folders.metrics)["policies"]["classmate"]["accuracy"]
-    assert found["policies"]["actor"]["accuracy"] == expected
+    assert "Gains over plain, corrected for several tests" in done.stdout
+    found = read_study(tmp_path / "metrics.json").point("actor", "pass@1")
+    expected = read_study(folders.reports / "metrics.json").point("peers", "pass@1")
+    assert found == replace(expected, arm="actor")
 
 
 def test_show_prints_a_draw(reasonloop, classmate_run):

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.store import manifests
 from pipeline_lib.store.keys import stage_key
+from pipeline_lib.study.pages.page import REPORT_NAME
+from pipeline_lib.study.study import METRICS_NAME
 from pipeline_lib.systems.classmate.body import check_peer, peer_identity
 from pipeline_lib.systems.classmate.evaluation.evaluate import (
-    EvaluatedPeers,
-    EvaluationFiles,
+    EvaluationFolders,
     evaluate_policies,
 )
 from pipeline_lib.systems.classmate.made_models import held_out_peers, training_peers
@@ -37,7 +38,7 @@ def evaluated_peers(run: Run) -> tuple[PeerParams, ...]:
 def is_evaluated(run: Run) -> bool:
     """True if the report is that of the present models and params."""
     folders = run.workspace.classmate
-    written = folders.metrics.is_file() and folders.report.is_file()
+    written = all((folders.reports / name).is_file() for name in (METRICS_NAME, REPORT_NAME))
     return written and manifests.current(folders.evaluation, kind=_KIND, key=_key(run)) is not None
 
 
@@ -48,14 +49,10 @@ def evaluate(run: Run, peers: Sequence[Peer]) -> None:
     found = evaluate_policies(
         _policies(run),
         read_problems(folders.problems, "test"),
-        EvaluatedPeers.divided(peers, held_out=held_out_peers(params, folders.peers)),
-        EvaluationFiles(
-            folder=folders.evaluation,
-            metrics=folders.metrics,
-            report=folders.report,
-            logs=run.root / "logs",
-        ),
+        peers,
+        EvaluationFolders(data=folders.evaluation, reports=folders.reports, logs=run.root / "logs"),
         run.params,
+        held_out={peer.name for peer in held_out_peers(params, folders.peers)},
         on_progress=lambda name, done, total: record_work(
             run.root, _STAGE, done=done, total=total, label=f"{_STAGE} {name}"
         ),

@@ -4,93 +4,51 @@ import pathlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
 
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.trained import trained_on
+from pipeline_lib.problems.trained import seen_in_training, trained_on
+from pipeline_lib.publish.reporting.revision import read_revision
 from pipeline_lib.records import Problem
-from pipeline_lib.store.files import check_output, write_json
-from pipeline_lib.study.pages.tables import Table
-from pipeline_lib.study.summary import EvalSummary, evaluate_groups
-from pipeline_lib.systems.classmate.evaluation.continuations import continue_prefixes
-from pipeline_lib.systems.classmate.evaluation.figures import (
-    Estimates,
-    compare_policies,
-    empty_means,
-    failed_share,
-    policy_figures,
-)
-from pipeline_lib.systems.classmate.evaluation.headline import headline
-from pipeline_lib.systems.classmate.evaluation.metrics_rows import comparison_row, metrics_content
-from pipeline_lib.systems.classmate.evaluation.page import make_tables, write_page
+from pipeline_lib.store.files import check_output, read_json_lines
+from pipeline_lib.study.attempts import write_attempts
+from pipeline_lib.study.pages.page import REPORT_NAME, write_page
+from pipeline_lib.study.study import METRICS_NAME, Study, provenance_of, write_study
+from pipeline_lib.systems.classmate.evaluation.continuations import Continued, continue_prefixes
+from pipeline_lib.systems.classmate.evaluation.page import classmate_page
 from pipeline_lib.systems.classmate.evaluation.paths import judged_groups
-from pipeline_lib.systems.classmate.evaluation.prefixes import (
-    CutPath,
-    asked_for,
-    cut_paths,
-    shuffled,
-)
-from pipeline_lib.systems.classmate.evaluation.training_log import count_draws_without_peers
+from pipeline_lib.systems.classmate.evaluation.prefixes import asked_for, cut_paths, shuffled
+from pipeline_lib.systems.classmate.evaluation.study import Judged, Policy, classmate_study
+from pipeline_lib.systems.classmate.evaluation.success import HELD_OUT, TRAINING
 from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.classmate.readable import check_readable
 from pipeline_lib.systems.classmate.trained_peers import TrainedPeers, read_record
-from pipeline_lib.verify.dispatch import Verifier, open_verifier
+from pipeline_lib.train.weights.policies import LOG_NAME
+from pipeline_lib.verify.dispatch import open_verifier
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is done, and finished and all shards of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationFiles:
-    """Files and folders of an evaluation."""
+class EvaluationFolders:
+    """Folders of an evaluation."""
 
-    folder: pathlib.Path
+    data: pathlib.Path
     """Paths and continuations, which a killed evaluation continues from."""
-    metrics: pathlib.Path
-    report: pathlib.Path
+    reports: pathlib.Path
+    """Metrics, page and tables of the study."""
     logs: pathlib.Path
-    """Folder of the log of an engine's server."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatedPeers:
-    """Peers, ready for calls."""
-
-    training: Sequence[Peer]
-    """Asked in the training of the policy in question."""
-    held_out: Sequence[Peer]
-    """Asked in no training."""
-
-    @classmethod
-    def divided(cls, peers: Sequence[Peer], *, held_out: Collection[PeerParams]) -> Self:
-        """Peers with those of ``held_out`` apart."""
-        apart = {peer.name for peer in held_out}
-        return cls(
-            training=[peer for peer in peers if peer.name not in apart],
-            held_out=[peer for peer in peers if peer.name in apart],
-        )
-
-    @property
-    def names(self) -> list[str]:
-        """Of all peers."""
-        return [peer.name for peer in (*self.training, *self.held_out)]
-
-    @property
-    def held_out_names(self) -> list[str]:
-        """Of the peers that no training asked."""
-        return [peer.name for peer in self.held_out]
+    """Log of an engine's server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """Findings of an evaluation."""
+    """A finished evaluation."""
 
-    sentences: Sequence[str]
-    tables: Sequence[Table]
+    study: Study
     is_complete: bool
     """No path would be drawn, and no continuation asked for, again."""
 
@@ -98,10 +56,11 @@ class Evaluated:
 def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     policies: Mapping[str, str],
     problems: Sequence[Problem],
-    peers: EvaluatedPeers,
-    files: EvaluationFiles,
+    peers: Sequence[Peer],
+    folders: EvaluationFolders,
     params: Params,
     *,
+    held_out: Collection[str],
     controls: Collection[str] = (),
     on_progress: OnProgress = lambda _name, _done, _total: None,
 ) -> Evaluated:
@@ -110,9 +69,10 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     Args:
         policies: Hugging Face folders by name: the start, others, and last the policy in question.
         problems: of the test split.
-        peers: with distinct names.
-        files: to write.
+        peers: ready for calls, with distinct names.
+        folders: to write.
         params: sections classmate, sample, evaluate, verify and serve, and the seed.
+        held_out: names of the peers that were asked in no training.
         controls: names of those that a gain counts against; empty: all between the first and the last.
         on_progress: called with finished work.
 
@@ -120,86 +80,46 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         BadInputError: fewer than two policies, a control that is none before the last, a policy that cannot be
             loaded, no peer, one that cannot read the problems, or a held-out one that a policy was trained with; nothing has been drawn then.
     """
-    for file in (files.metrics, files.report):
-        check_output(file)
+    for name in (METRICS_NAME, REPORT_NAME):
+        check_output(folders.reports / name)
     chosen = chosen_controls([*policies], controls)
     for name, model in policies.items():
         _check_policy(name, model)
     named = (*params.classmate.classmate_model_name_or_path_list, *params.classmate.held_out)
     check_readable(named, problems)
-    if not peers.names:
+    if not peers:
         raise BadInputError(
             "no classmate continues the prefixes; set classmate.classmate_model_name_or_path_list or "
             "classmate.held_out"
         )
     trained = {name: read_record(model) for name, model in policies.items()}
-    check_held_out(peers.held_out, trained)
-    names, held_out = peers.names, peers.held_out_names
-    estimates = Estimates(params=params.evaluate, seed=params.seed)
-    with open_verifier(params.verify, workers=params.execution.workers) as verifier:
-        summaries, paths = _draw(policies, problems, files, params, verifier, on_progress)
-        asked = asked_for(one for own in paths.values() for one in (*own, *shuffled(own)))
-        continued = continue_prefixes(
-            asked,
-            {problem.id: problem for problem in problems},
-            (*peers.training, *peers.held_out),
-            files.folder / "continuations",
-            params.classmate,
-            verifier=verifier,
-            verify=params.verify,
-            seed=params.seed,
-            moved=partial(on_progress, "prefixes"),
-        )
-    scores = continued.scores
-    figures = [
-        policy_figures(name, summaries[name], paths[name], names, scores, estimates)
-        for name in policies
-    ]
-    compared = compare_policies(summaries, paths, names, scores, estimates)
-    against = [
-        one for one in compared if one.policy == figures[-1].name and one.reference in chosen
-    ]
-    empty = {
-        name: estimates.interval(
-            empty_means((problem.id for problem in problems), name, scores), name, "empty"
-        )
-        for name in names
-    }
+    check_held_out([peer for peer in peers if peer.name in held_out], trained)
+    drawn, continued = _draw(policies, problems, peers, folders, params, on_progress)
+    judged = Judged(
+        policies=drawn,
+        controls=chosen,
+        peers={peer.name: HELD_OUT if peer.name in held_out else TRAINING for peer in peers},
+        scores=continued.scores,
+        keep=params.classmate.keep,
+    )
     last = pathlib.Path([*policies.values()][-1])
     record = [*trained.values()][-1]
-    is_blind = record.is_blind if record else params.classmate.bonus == "blind"
-    failed = {name: failed_share(scores, name) for name in names}
-    unscored = {name: one.num_unscored / one.num_paths for name, one in summaries.items()}
-    models = {**policies, **{f"classmate {peer.name}": peer.model for peer in named}}
-    sentences = [
-        *headline(against, failed, held_out, unscored=unscored, is_blind=is_blind),
-        *trained_on(models, problems),
-    ]
-    content = metrics_content(figures, compared, empty, failed, held_out)
-    settings = {
-        "seed": params.seed,
-        "classmate": params.classmate.model_dump(mode="json"),
-        "sample": params.sample.model_dump(mode="json"),
-        "evaluate": params.evaluate.model_dump(mode="json"),
-    }
-    write_json(
-        files.metrics,
-        {
-            "headline": sentences,
-            "settings": settings,
-            **content,
-            "paired": comparison_row(against[0]),
-            "draws_without_classmates": count_draws_without_peers(last),
-        },
+    made = classmate_study(
+        judged,
+        params.evaluate,
+        seed=params.seed,
+        provenance=provenance_of(params, commit=read_revision().get("commit")),
+        is_blind=record.is_blind if record else params.classmate.bonus == "blind",
+        draws_without_peers=count_draws_without_peers(last),
     )
-    tables = make_tables(figures, compared, held_out, empty, failed)
-    questions = {problem.id: problem.question for problem in problems}
-    write_page(files.report, sentences, tables, continued.rows, questions)
-    return Evaluated(
-        sentences=sentences,
-        tables=tables,
-        is_complete=continued.is_complete and not any(unscored.values()),
-    )
+    models = {f"classmate {peer.name}": peer.model for peer in named}
+    study = made.study.with_claims([*made.study.claims, *trained_on(models, problems)])
+    write_attempts(folders.reports / "attempts", made.attempts)
+    write_study(folders.reports, study, made.series, problems)
+    page = classmate_page(study, problems, continued.rows)
+    write_page(folders.reports / REPORT_NAME, study, page)
+    is_scored = not any(policy.unscored for policy in drawn)
+    return Evaluated(study=study, is_complete=continued.is_complete and is_scored)
 
 
 def _check_policy(name: str, model: str) -> None:
@@ -247,23 +167,48 @@ def chosen_controls(policies: Sequence[str], named: Collection[str]) -> Collecti
 def _draw(
     policies: Mapping[str, str],
     problems: Sequence[Problem],
-    files: EvaluationFiles,
+    peers: Sequence[Peer],
+    folders: EvaluationFolders,
     params: Params,
-    verifier: Verifier,
     on_progress: OnProgress,
-) -> tuple[dict[str, EvalSummary], dict[str, list[CutPath]]]:
-    """Summary and cut paths of each policy."""
-    summaries, paths = {}, {}
-    for name, model in policies.items():
-        groups = judged_groups(
-            model,
-            problems,
-            files.folder / "paths" / name,
-            params,
+) -> tuple[list[Policy], Continued]:
+    """Judged and cut paths of each policy, and continuations of all prefixes."""
+    drawn = []
+    with open_verifier(params.verify, workers=params.execution.workers) as verifier:
+        for name, model in policies.items():
+            groups = judged_groups(
+                model,
+                problems,
+                folders.data / "paths" / name,
+                params,
+                verifier=verifier,
+                log_folder=folders.logs,
+                moved=partial(on_progress, name),
+            )
+            drawn.append(
+                Policy(
+                    name=name,
+                    groups=groups,
+                    paths=cut_paths(groups, params.classmate, verifier),
+                    seen=seen_in_training(model, problems),
+                )
+            )
+        continued = continue_prefixes(
+            asked_for(path for one in drawn for path in (*one.paths, *shuffled(one.paths))),
+            {problem.id: problem for problem in problems},
+            peers,
+            folders.data / "continuations",
+            params.classmate,
             verifier=verifier,
-            log_folder=files.logs,
-            moved=partial(on_progress, name),
+            verify=params.verify,
+            seed=params.seed,
+            moved=partial(on_progress, "prefixes"),
         )
-        summaries[name] = evaluate_groups(groups, params.evaluate, seed=params.seed)
-        paths[name] = cut_paths(groups, params.classmate, verifier)
-    return summaries, paths
+    return drawn, continued
+
+
+def count_draws_without_peers(model: pathlib.Path) -> int | None:
+    """Draws of a training in which no peer gave any score; None if the model was not trained with peers."""
+    log = model / LOG_NAME
+    rows = [row for row in read_json_lines(log) if "base_reward" in row] if log.is_file() else []
+    return sum("avg_classmate_score" not in row for row in rows) if rows else None

@@ -25,6 +25,8 @@ class CutPath:
     """A judged path and its prefixes."""
 
     problem_id: str
+    sample: int
+    """Index of the path."""
     right: bool
     prefixes: Mapping[float, Prefix]
     """By share of the steps."""
@@ -46,6 +48,7 @@ def cut_paths(
     return [
         CutPath(
             problem_id=problem.id,
+            sample=member.path.index,
             right=bool(member.verdict.strict),
             prefixes={
                 share: cut_chain(chain.steps, share=share, first_leak=leak) for share in params.keep

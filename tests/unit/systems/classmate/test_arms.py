@@ -4,6 +4,8 @@ import pytest
 
 from benchmarks.classmate_arms import differences_table
 from benchmarks.lib.seeds import over_seeds
+from pipeline_lib.study.statistics.paired import DifferenceFinding
+from pipeline_lib.study.study import Difference, Study
 
 
 def test_the_interval_over_seeds_is_that_of_student():
@@ -18,15 +20,22 @@ def test_one_seed_has_no_interval_over_seeds():
     assert over_seeds([0.02]) is None
 
 
-def metrics(accuracy):
-    difference = {"difference": accuracy, "low": accuracy - 0.03, "high": accuracy + 0.03}
-    row = {"accuracy": difference, "pass_at_8": difference, "classmate_success_right": {}}
-    return {"peers": {}, "comparisons": [{"policy": "w0.5", "reference": "plain", **row}]}
+def study(value):
+    """Plain training minus the arm, with bounds at a distance of 3 points."""
+    difference = Difference(
+        arm="plain", reference="w0.5", set="main", measure="pass@1", subset="all", value=-value,
+        low=-value - 0.03, high=-value + 0.03, p=1.0, p_adjusted=None, n=9, of_arm=0.5,
+        of_reference=0.5, finding=DifferenceFinding.GAIN,
+    )  # fmt: skip
+    return Study(
+        system="classmate", seed=7, level=0.95, provenance={}, arms=(), points=(),
+        differences=(difference,), left_out=(), compute={"peers": {}},
+    )  # fmt: skip
 
 
 def test_the_table_has_both_intervals():
     """Over problems 2 -+ 3 / sqrt 3 points for these three trainings, over seeds 2 -+ 5.0."""
-    table = differences_table([metrics(value) for value in (0.0, 0.02, 0.04)], ["w0.5"], "plain")
+    table = differences_table([study(value) for value in (0.0, 0.02, 0.04)], ["w0.5"], "plain")
     cells = [next(iter(column.cells)) for column in table.columns]
     assert [column.header for column in table.columns][3:] == [
         "mean (95 % over problems)",

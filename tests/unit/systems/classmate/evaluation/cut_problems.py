@@ -6,11 +6,10 @@ from pipeline_lib.systems.classmate.evaluation.prefixes import Asked, CutPath
 SHARE = 0.5
 
 
-def cut_path(problem_id: str, prefix: str, *, right: bool, leaked: bool = False) -> CutPath:
+def cut_path(problem_id: str, prefix: str, *, right: bool, sample: int = 0) -> CutPath:
     """A path with one prefix."""
-    kept = len(prefix.splitlines())
-    cut = Prefix(text=prefix, kept=kept, leaked=leaked)
-    return CutPath(problem_id=problem_id, right=right, prefixes={SHARE: cut})
+    cut = Prefix(text=prefix, kept=len(prefix.splitlines()), leaked=False)
+    return CutPath(problem_id=problem_id, sample=sample, right=right, prefixes={SHARE: cut})
 
 
 def scores_of(peer: str, table: dict[tuple[str, str], str]) -> dict[tuple[str, Asked], list]:
