@@ -161,6 +161,8 @@ class PrrTrainParams(Section):
     log_every: Count = 10
     threads: Count = 1
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
+    processes: Count = 1
+    """Processes of `reasonloop prr train`, one per GPU, that share each batch."""
 
 
 class PrrEvaluateParams(Section):

@@ -55,9 +55,13 @@ def train(
         ),
     ] = None,
     processes: Annotated[
-        int,
-        Parameter(help="Processes, one per GPU, that share each batch.", validator=AT_LEAST_ONE),
-    ] = 1,
+        int | None,
+        Parameter(
+            help="Processes, one per GPU, that share each batch: short for "
+            "--set prr.train.processes=N, and wins over it.",
+            validator=AT_LEAST_ONE,
+        ),
+    ] = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Train latent branches on the training split; an interrupted training resumes.
@@ -71,12 +75,13 @@ def train(
         reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9 --processes 8
     """
     loaded = params.load()
-    if processes > 1 and environment("RANK") is None:
-        if 0 < (gpus := visible_gpus()) < processes:
+    count = processes or loaded.prr.train.processes
+    if count > 1 and environment("RANK") is None:
+        if 0 < (gpus := visible_gpus()) < count:
             raise BadInputError(
-                f"--processes {processes}: there are {gpus} GPUs; give at most {gpus}"
+                f"prr.train.processes={count}: there are {gpus} GPUs; give at most {gpus}"
             )
-        sys.exit(run_ranks([sys.executable, "-m", "flows.cli", *sys.argv[1:]], count=processes))
+        sys.exit(run_ranks([sys.executable, "-m", "flows.cli", *sys.argv[1:]], count=count))
     from pipeline_lib.systems.prr.runs import train_on  # noqa: PLC0415 - torch is slow
 
     trackers = open_trackers(

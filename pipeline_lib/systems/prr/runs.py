@@ -62,12 +62,17 @@ def train_on(
     max_seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Manifest:
-    """Train on the training split of ``data``; see :func:`train_latent`."""
+    """Train on the training split of ``data``; see :func:`train_latent`.
+
+    The number of processes is no part of the key: a training may resume with another one, and torchrun gives it
+    without the params.
+    """
     check_output_folder(output, kind=MODEL)
     key = stage_key(
         LatentTraining.__module__,  # evaluation code does not affect a model
         params={
-            **params.model_dump(mode="json", include={"model", "loss", "train"}),
+            **params.model_dump(mode="json", include={"model", "loss"}),
+            "train": params.train.model_dump(mode="json", exclude={"processes"}),
             "seed": seed,
         },
         inputs={"data": data_digest(data)},

@@ -35,4 +35,5 @@ PRR = System(
         ),
     ),
     labels=lambda params: (params.prr.data.task,),
+    preflight="pipeline_lib.systems.prr.preflight:check_run",
 )

@@ -95,10 +95,10 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
     """Exit code 3 and one message after each of two steps but the last; weights are those of an unbroken training."""
     reasonloop("build-synthetic --output two")
 
-    def train(*more):
+    def train(*more, processes=("--processes", "2")):
         command = ["prr", "train", "two", *PROFILE, "--set", "prr.train.steps=2", *more]
         done = subprocess.run(
-            [sys.executable, "-m", "flows.cli", *command, "--processes", "2"],
+            [sys.executable, "-m", "flows.cli", *command, *processes],
             capture_output=True,
             text=True,
             check=False,
@@ -110,7 +110,9 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
     assert "step 1 of 2: time limit reached" in error
     code, shown, error = train("--output", "sliced", "--minutes", "0.000001")
     assert (code, shown.count("2 steps"), error) == (0, 1, "")
-    assert train("--output", "whole")[0] == 0
+    param = ("--set", "prr.train.processes=2")
+    code, shown, error = train("--output", "whole", processes=param)
+    assert (code, shown.count("2 steps"), error) == (0, 1, "")
     digests = [read_manifest(tmp_path / name).digest for name in ("sliced", "whole")]
     assert digests[0] == digests[1]
 
@@ -137,6 +139,11 @@ def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
         ("train two --output model --set prr.model.grad_steps=3", "is above steps=2"),
         ("train two --output model --set prr.train.ema=1", "less than 1"),
         ("train two --output model --set execution.report_to=[bells]", "bells is unknown"),
+        ("train two --output model --processes 0", "--processes"),
+        (
+            "run --workspace work --set prr.train.processes=2",
+            "`reasonloop prr train --processes 2`",
+        ),
         ("train two --output model --minutes 0", "--minutes"),
         ("train two --output model --minutes -1", "--minutes"),
         ("train two --output model --minutes nan", "--minutes"),

@@ -77,6 +77,7 @@ def test_a_changed_param_trains_again(section, change, place):
 def test_a_changed_seed_or_changed_data_train_again(place):
     """The key covers the data's digest and the seed, and no evaluation params."""
     assert place.train(params_with("evaluate", rollouts=2, noise=0.1)) == 0
+    assert place.train(params_with("train", processes=2)) == 0
     assert place.train(params_with(), seed=2) == 1
     other = PrrDataParams.model_validate(DATA | {"train_puzzles": 12})
     build_synthetic(other, place.folder / "data", seed=1)

@@ -1,0 +1,25 @@
+"""Checks before a run of the stages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.errors import BadInputError
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from pipeline_lib.systems.stage import Run
+
+
+def check_run(run: Run, *, draws: bool) -> None:
+    """Check that the training is one process, which a stage is.
+
+    Raises:
+        BadInputError: it is several.
+    """
+    del draws
+    count = run.params.prr.train.processes
+    if count > 1:
+        raise BadInputError(
+            f"prr.train.processes={count}: a stage trains in one process; use "
+            f"`reasonloop prr train --processes {count}`"
+        )
