@@ -1,7 +1,8 @@
 """Tables in parquet shards, the unit of work, retry and resume."""
 
+import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -113,17 +114,18 @@ def seal_table(folder: pathlib.Path, num_shards: int, *, kind: str, key: str) ->
 
 def write_table(
     folder: pathlib.Path,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Iterable[Mapping[str, Any]],
     *,
     kind: str,
     key: str,
     shard_size: int = 4096,
 ) -> Manifest:
-    """Write all rows at once, in shards, and seal the folder."""
-    pieces = split(rows, shard_size) or [[]]
-    for index, piece in enumerate(pieces):
+    """Write all rows in shards, of which one is in memory at a time, and seal the folder."""
+    left, index = iter(rows), 0
+    while (piece := [*itertools.islice(left, shard_size)]) or index == 0:
         write_shard(folder, index, piece, kind=kind, key=key)
-    return seal_table(folder, len(pieces), kind=kind, key=key)
+        index += 1
+    return seal_table(folder, index, kind=kind, key=key)
 
 
 def iter_table(folder: pathlib.Path) -> Iterator[dict[str, Any]]:

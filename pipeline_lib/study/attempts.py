@@ -4,9 +4,9 @@ import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-from pipeline_lib.records import Problem, Row
+from pipeline_lib.records import Row
 from pipeline_lib.store import shards
 
 ATTEMPTS_KIND = "attempts"
@@ -96,8 +96,8 @@ class Attempt:
 def write_attempts(
     folder: pathlib.Path, attempts: Iterable[Attempt], *, key: str = ATTEMPTS_KIND
 ) -> None:
-    """Write the table of attempts, sealed."""
-    shards.write_table(folder, [one.row() for one in attempts], kind=ATTEMPTS_KIND, key=key)
+    """Write the table of attempts, sealed; one shard of them is in memory at a time."""
+    shards.write_table(folder, (one.row() for one in attempts), kind=ATTEMPTS_KIND, key=key)
 
 
 def by_problem(attempts: Iterable[Attempt]) -> dict[str, list[Attempt]]:
@@ -108,7 +108,14 @@ def by_problem(attempts: Iterable[Attempt]) -> dict[str, list[Attempt]]:
     return found
 
 
-def problem_rows(problems: Iterable[Problem], *, set_name: str = MAIN) -> list[dict[str, Any]]:
+class Posed(Protocol):
+    """A `Problem`, or another question with an answer, as of a puzzle."""
+
+    def row(self) -> Row:
+        """Flat form, with ``id``, ``kind``, ``question`` and ``gold``."""
+
+
+def problem_rows(problems: Iterable[Posed], *, set_name: str = MAIN) -> list[dict[str, Any]]:
     """Rows by which problems of different workspaces are joined: id, kind, question and gold."""
     return [
         {name: row[name] for name in ("id", "kind", "question", "gold")} | {"set": set_name}

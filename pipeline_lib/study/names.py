@@ -64,6 +64,9 @@ MEASURES = {
     "spawned": "Share of rollouts in which a spawned thread finds a solution.",
     "steps to accuracy": "Steps of training until the accuracy is reached.",
     "picks best": "Share of right picks where some branches are right and some are wrong.",
+    "any solution": "Share of problems whose answer is one of their right answers, of which the label is only one.",
+    "solutions found": "Share of the right answers to a problem that some branch gives.",
+    "all solutions found": "Share of problems of which every right answer is given by some branch.",
     "held-out peer": "Success of a peer that no training asked, when it continues a prefix.",
     "training peer": "Success of a peer that the training asked, when it continues a prefix.",
 }

@@ -15,11 +15,11 @@ from pydantic import TypeAdapter
 
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import Interval, Problem
+from pipeline_lib.records import Interval
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import shards
 from pipeline_lib.store.files import digest_json, read_json, write_json
-from pipeline_lib.study.attempts import MAIN, Cost, problem_rows
+from pipeline_lib.study.attempts import MAIN, Cost, Posed, problem_rows
 from pipeline_lib.study.statistics.intervals import score_interval, wilson_interval
 from pipeline_lib.study.statistics.paired import (
     DifferenceFinding,
@@ -437,7 +437,7 @@ def write_study(
     folder: pathlib.Path,
     study: Study,
     series: Sequence[Series],
-    problems: Iterable[Problem],
+    problems: Iterable[Posed],
     *,
     set_name: str = MAIN,
 ) -> None:

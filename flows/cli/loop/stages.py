@@ -136,9 +136,19 @@ def dvc_text(system: str) -> str:
     content: dict[str, Any] = {
         "vars": [{"command": f'{enter}PATH=".venv/bin:$PATH" reasonloop'}],
         "stages": {"code": code, **stages},
+        **({"metrics": inside} if (inside := _metrics_inside(SYSTEMS[system])) else {}),
         **({"plots": [{title: plot} for title, plot in file.plots.items()]} if file.plots else {}),
     }
     return _HEAD + yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120)
+
+
+def _metrics_inside(system: System) -> list[str]:
+    """Metrics within an output of their stage: no outputs of their own, which DVC refuses."""
+    return [path for stage in system.stages for path in stage.metrics if _is_inside(path, stage)]
+
+
+def _is_inside(path: str, stage: Stage) -> bool:
+    return any(path.startswith(f"{output}/") for output in stage.outputs)
 
 
 def _entry(stage: Stage, file: DvcFile, workspace: str) -> dict[str, Any]:
@@ -157,7 +167,8 @@ def _entry(stage: Stage, file: DvcFile, workspace: str) -> dict[str, Any]:
     }
     if deps := [*map(from_folder, stage.imported), *stage.inputs]:
         entry["deps"] = deps
-    for section, paths in (("outs", stage.outputs), ("metrics", stage.metrics)):
+    metrics = [path for path in stage.metrics if not _is_inside(path, stage)]
+    for section, paths in (("outs", stage.outputs), ("metrics", metrics)):
         if paths:
             entry[section] = [{path: {"persist": True}} for path in paths]
     return entry
