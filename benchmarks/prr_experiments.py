@@ -40,11 +40,14 @@ from pipeline_lib.params.prr import (
     SyntheticTaskName,
 )
 from pipeline_lib.study.statistics.intervals import wilson_interval
+from pipeline_lib.study.study import ALL
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
 from pipeline_lib.systems.prr.data.synthetic_tasks import SyntheticTask, make_task
-from pipeline_lib.systems.prr.evaluation.evaluate import AnswerCoverage, evaluate_set
+from pipeline_lib.systems.prr.evaluation.evaluate import EvaluatedSet, evaluate_set
+from pipeline_lib.systems.prr.evaluation.judged_rows import branch_figures
 from pipeline_lib.systems.prr.model.branches import core_passes
 from pipeline_lib.systems.prr.model.saved_model import load_model
+from pipeline_lib.systems.prr.study import model_series
 from pipeline_lib.systems.prr.training.train import LatentTraining, train_latent
 
 BRANCHES = 4
@@ -234,11 +237,8 @@ def _evaluate(
 
     def evaluated(part: slice, **changes: Any) -> dict[str, Any]:
         params = PrrEvaluateParams(**changes)
-        known = AnswerCoverage(made.answers_NAL[part])
-        figures = evaluate_set(
-            trained, _rows(made.test, part), params, seed=seed, listeners=[known.add]
-        )
-        return {**figures, "by_right_answers": known.metrics()}
+        rows, answers_NAL = _rows(made.test, part), made.answers_NAL[part]
+        return _figures(evaluate_set(trained, rows, params, seed=seed, answers_NAL=answers_NAL))
 
     test = slice(VALIDATION, None)
     found = {"plain": evaluated(test)}
@@ -261,10 +261,31 @@ def _evaluate(
     return found
 
 
+def _figures(found: EvaluatedSet) -> dict[str, Any]:
+    """Means by arm and measure: of all rows, and by their number of right answers where it varies."""
+    shares: dict[str, dict[str, float]] = {}
+    for one in model_series("", found):
+        if one.values:
+            share = statistics.mean(one.values.values())
+            shares.setdefault(one.subset, {})[f"{one.arm.base} {one.measure}"] = share
+    shares[ALL] |= branch_figures(found.judged)
+    return {
+        "rows": len(found.judged.places_B),
+        "core_passes": found.core_passes,
+        "shares": shares,
+    }
+
+
+def _kinds(figures: Mapping[str, Any]) -> dict[str, Mapping[str, float]]:
+    """Shares by kind of rows: their number of right answers, if it varies."""
+    shares = figures["shares"]
+    return {name: shares[name] for name in shares if name != ALL} or {ALL: shares[ALL]}
+
+
 def _found_and_picked(figures: Mapping[str, Any]) -> float:
     """Share of right answers found plus accuracy of the picks, summed over kinds of rows."""
-    kinds = figures["by_right_answers"].values()
-    return float(sum(kind["found"] + kind["confidence_right"] for kind in kinds))
+    kinds = _kinds(figures).values()
+    return sum(kind["branches solutions found"] + kind["confidence any solution"] for kind in kinds)
 
 
 def _rows(data: PuzzleSet, part: slice) -> PuzzleSet:
@@ -281,14 +302,21 @@ def _rows(data: PuzzleSet, part: slice) -> PuzzleSet:
 
 
 SHOWN = (
-    "oracle_exact_upper_bound",
-    "scorer_exact",
-    "confidence_exact",
-    "majority_exact",
-    "mean_branch_exact",
-    "scorer_picks_best",
-    "usage_entropy",
-    "distinct_outputs",
+    "oracle accuracy",
+    "scorer accuracy",
+    "confidence accuracy",
+    "majority accuracy",
+    "branches accuracy",
+    "scorer picks best",
+    "usage entropy",
+    "distinct outputs",
+)
+OF_KINDS = (
+    "branches solutions found",
+    "branches all solutions found",
+    "confidence any solution",
+    "scorer any solution",
+    "branches any solution",
 )
 
 
@@ -310,27 +338,22 @@ def _row(
     task, name, way = key
     row: dict[str, Any] = {"task": task, "setting": name, "evaluation": way, "seeds": len(members)}
     for figure in SHOWN:
-        values = [figures[figure] for _, figures in members if figures[figure] is not None]
+        known = [(found["shares"][ALL], found["rows"]) for _, found in members]
+        values = [shares[figure] for shares, _ in known if figure in shares]
         if not values:
             continue
         row[figure] = statistics.mean(values)
-        if figure.endswith(("exact", "upper_bound")):
+        if figure.endswith("accuracy"):
             row[f"{figure} by seed"] = values
-            rows = sum(figures["rows"] for _, figures in members)
-            right = round(sum(figures[figure] * figures["rows"] for _, figures in members))
-            if figure != "mean_branch_exact":
+            rows = sum(number for _, number in known)
+            right = round(sum(shares[figure] * number for shares, number in known))
+            if figure != "branches accuracy":
                 interval = wilson_interval(right, rows, level=0.95)
                 row[f"{figure} interval"] = (interval.low, interval.high)
-    for number in members[0][1]["by_right_answers"]:
-        for figure in (
-            "found",
-            "all_found",
-            "confidence_right",
-            "scorer_right",
-            "mean_branch_right",
-        ):
-            values = [figures["by_right_answers"][number][figure] for _, figures in members]
-            row[f"{figure} of {number}"] = statistics.mean(values)
+    for kind in _kinds(members[0][1]):
+        for figure in OF_KINDS:
+            values = [figures["shares"][kind][figure] for _, figures in members]
+            row[f"{figure} of {kind}"] = statistics.mean(values)
     row["core passes an example"] = members[0][1]["core_passes"]
     row["training core passes"] = members[0][0]["core_passes"]
     row["parameters"] = members[0][0]["parameters"]

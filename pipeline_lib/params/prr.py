@@ -198,4 +198,6 @@ class PrrParams(Section):
     )
     loss: PrrLossParams = PrrLossParams()
     train: PrrTrainParams = PrrTrainParams()
+    control: bool = True
+    """Train the model with one branch for as many core passes, too, and compare with it."""
     evaluate: PrrEvaluateParams = PrrEvaluateParams()

@@ -40,11 +40,13 @@ class ComputeFolders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrrFolders:
-    """A data folder of TRM's format, the model trained on it, and its evaluation."""
+    """A data folder of TRM's format, the model trained on it, its control, and their evaluation."""
 
     data: pathlib.Path
     model: pathlib.Path
-    evaluation: pathlib.Path
+    control: pathlib.Path
+    """The model with one branch, trained for as many core passes."""
+    reports: pathlib.Path
     trackers: pathlib.Path
     """Files of experiment trackers."""
 
@@ -222,7 +224,8 @@ class Workspace:
         return PrrFolders(
             data=self.root / "data" / "prr" / "puzzles",
             model=self.root / "models" / "prr",
-            evaluation=self.root / "data" / "prr" / "evaluation",
+            control=self.root / "models" / "prr-control",
+            reports=self.root / "reports" / "prr",
             trackers=self.root / "logs" / "trackers" / "prr",
         )
 

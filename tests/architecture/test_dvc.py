@@ -50,6 +50,13 @@ def test_every_stage_depends_on_the_digest_of_its_code(system):
     assert list(code_digests(SYSTEMS[system])) == [name for name, _ in stages]
 
 
+def test_a_metric_within_an_output_is_no_output_of_its_own():
+    """DVC refuses outputs that overlap, and shows metrics of the file as well."""
+    content = yaml.safe_load(DVC_FILES["prr"].path.read_text("utf-8"))
+    assert content["metrics"] == ["reports/prr/summary.json"]
+    assert "metrics" not in content["stages"]["prr-evaluate"]
+
+
 def test_outputs_are_not_in_git():
     """What the stages write is ignored; digests of raw data, and the folder itself, are in git."""
     written = [

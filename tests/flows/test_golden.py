@@ -157,19 +157,24 @@ def test_run_with_two_rounds(two_rounds: pathlib.Path, golden: SnapshotAssertion
 
 
 def test_prr_run(reasonloop, tmp_path, golden: SnapshotAssertion):
-    """Data, model and evaluation of parallel latent branches.
+    """Puzzles, the model and its control, figures.
 
-    Processors differ in the last bits of the trained weights, so their norms and the losses are rounded.
+    Processors differ in the last bits of the trained weights, so norms and losses are rounded, and attempts, which
+    hold logits, are left out.
     """
     done = reasonloop("prr", "run", "--workspace", tmp_path, "--profile", "smoke")
     assert done.returncode == 0, done.stderr
-    model = tmp_path / "models" / "prr"
-    found = {path: digest for path, digest in digests(tmp_path).items() if "models" not in path}
+    models = [tmp_path / "models" / name for name in ("prr", "prr-control")]
     assert golden == {
-        "digests": found,
-        "figures": _figures(tmp_path),
-        "log": [rounded(row, digits=3) for row in read_json_lines(model / "training_log.jsonl")],
-        "norms": rounded(_norms(model / "model.safetensors"), digits=4),
+        "puzzles": manifests.read_manifest(tmp_path / "data" / "prr" / "puzzles").digest,
+        "metrics": untimed(read_json(tmp_path / "reports" / "prr" / "metrics.json")),
+        "last steps": {
+            model.name: rounded([*read_json_lines(model / "training_log.jsonl")][-1], digits=3)
+            for model in models
+        },
+        "norms": {
+            model.name: rounded(_norms(model / "model.safetensors"), digits=4) for model in models
+        },
     }
 
 
@@ -204,11 +209,6 @@ def test_verify(tmp_path: pathlib.Path, golden: SnapshotAssertion):
         if name == "code-loop":
             del row["strict"], row["lenient"], row["detail"]
     assert golden == verdicts
-
-
-def _figures(root: pathlib.Path) -> Any:
-    found = next((root / "data" / "prr" / "evaluation").glob("*.json"))
-    return untimed(json.loads(found.read_text("utf-8")))
 
 
 def _norms(weights: pathlib.Path) -> dict[str, float]:

@@ -9,8 +9,8 @@ from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.known.engine import ServedModel
 from pipeline_lib.engines.known.vllm import VLLM
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.systems.prr.evaluation.branch_metrics import count_batch
-from pipeline_lib.systems.prr.evaluation.evaluation_folder import compute_device
+from pipeline_lib.systems.prr.evaluation.judged_rows import judge_batch
+from pipeline_lib.systems.prr.evaluation_folder import compute_device
 from tests.unit.systems.classmate.peer_models import save_peer
 from tests.unit.systems.prr.small_models import random_batch, small_prr, small_trm
 from tests.unit.train import conftest as loop
@@ -50,7 +50,7 @@ def test_puzzles():
     for make in (small_prr, small_trm):
         model, batch = make().to(compute_device()), random_batch(padded=2).to(compute_device())
         with deterministic(threads=1, seed=1), torch.no_grad():
-            assert count_batch(model.predict(batch), batch).rows == 5
+            assert len(judge_batch(model.predict(batch), batch).right_BK) == 5
 
 
 def test_vllm_is_told_of_the_gpu(tmp_path):

@@ -3,10 +3,9 @@
 import pathlib
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter, validators
-from rich.table import Table
 
 from flows.cli.options import (
     AT_LEAST_ONE,
@@ -21,14 +20,13 @@ from flows.cli.options import (
 from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
 from flows.cli.seeds import run_each
+from flows.cli.tables import print_claims, print_table
 from flows.run.ranks import run_ranks
 from flows.run.terminal import console, say
 from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import Params
-from pipeline_lib.store.files import read_json
-from pipeline_lib.study.statistics.intervals import wilson_interval
 from pipeline_lib.systems.prr.stages import PRR
 from pipeline_lib.train.tracking.step_log import open_trackers
 
@@ -38,8 +36,6 @@ console.quiet = environment("RANK") not in {None, "0"}
 Data = Annotated[
     pathlib.Path, Parameter(help="Folder in the format of TRM and HRM, with train/ and test/.")
 ]
-_UPPER_BOUND = "oracle_exact_upper_bound"
-_PICKS = ("scorer", "majority", "confidence")
 
 
 def train(
@@ -118,6 +114,10 @@ def evaluate(
     output: Annotated[
         pathlib.Path, Parameter(help="Folder for metrics.json, report.html and submission.json.")
     ],
+    control: Annotated[
+        pathlib.Path | None,
+        Parameter(help="A model of one branch, as of `prr run`, that the first is compared with."),
+    ] = None,
     ensemble_checkpoints: Annotated[
         bool, Parameter(negative="", help="Pool the ARC votes of several models.")
     ] = False,
@@ -139,13 +139,13 @@ def evaluate(
                 data=data.resolve(),
                 models=[model.resolve() for model in models],
                 output=output.resolve(),
+                control=None if control is None else control.resolve(),
             ),
-            loaded.prr,
-            seed=loaded.seed,
+            loaded,
             ensemble=ensemble_checkpoints,
             progress=moved,
         )
-    print_figures(output)
+    _print_study(output)
 
 
 def show(
@@ -172,8 +172,7 @@ def show(
         data.resolve(),
         model.resolve(),
         output.resolve(),
-        loaded.prr,
-        seed=loaded.seed,
+        loaded,
         count=examples,
     )
     say(f"{drawn} pictures: {output / 'report.html'}")
@@ -198,54 +197,19 @@ def run(
 
 def _run(root: pathlib.Path, params: Params) -> None:
     run = run_whole(PRR, root, params)
-    print_figures(run.workspace.prr.evaluation)
+    _print_study(run.workspace.prr.reports)
 
 
-def print_figures(folder: pathlib.Path) -> None:
-    """Print the tables of an evaluation."""
-    content = read_json(folder / "metrics.json")
-    for figures in content["models"]:
-        secret = figures["unlabelled_rows"]
-        answered = f"{figures['rows']} examples" + (f", {secret} secret" if secret else "")
-        table = Table(figures["model"], answered, box=None, pad_edge=False)
-        for name, value in _rows(figures):
-            table.add_row(name, value)
-        console.print(table, markup=False)
-    if (arc := content.get("arc")) is not None:
-        _print_arc(arc)
+def _print_study(folder: pathlib.Path) -> None:
+    """Print claims and tables of an evaluation."""
+    from pipeline_lib.study.pages.page import study_tables  # noqa: PLC0415 - matplotlib is slow
+    from pipeline_lib.study.study import METRICS_NAME, read_study  # noqa: PLC0415 - scipy is slow
+    from pipeline_lib.systems.prr.study import figure_tables  # noqa: PLC0415 - torch is slow
+
+    study = read_study(folder / METRICS_NAME)
+    for table in (*study_tables(study), *figure_tables(study)):
+        print_table(table)
+    print_claims(study)
+    if "arc" in study.compute:
         say(f"submission: {folder / 'submission.json'}")
     say(f"report: {folder / 'report.html'}")
-
-
-def _print_arc(arc: dict[str, Any]) -> None:
-    """Votes and the score of the submission, where test outputs are known."""
-    if "unscored" in arc:
-        say(arc["unscored"])
-    else:
-        for voters in ("picked", "all"):
-            ranked = sorted(arc[voters].items(), key=lambda share: int(share[0].split("@")[1]))
-            shares = ", ".join(f"{name} {share:.1%}" for name, share in ranked)
-            say(f"votes of {voters}: {shares}")
-        scores = {name: share for name, share in arc["submission"].items() if name != "voters"}
-        say(", ".join(f"{name} {share:.1%}" for name, share in scores.items()))
-    say(arc["setting"])
-
-
-def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
-    rows = _shares(figures) if figures["rows"] else []
-    for number, known in figures.get("by_right_answers", {}).items():
-        picks = ", ".join(f"{known[f'{name}_right']:.1%} by {name}" for name in _PICKS)
-        rows.append((f"with {number} right answers", f"found {known['found']:.1%}"))
-        rows.append(("", f"picks right: {picks}"))
-    rows.append(("core passes an example", f"{figures['core_passes']:g}"))
-    return rows
-
-
-def _shares(figures: dict[str, Any]) -> list[tuple[str, str]]:
-    shares = []
-    for name in (_UPPER_BOUND, *(f"{pick}_exact" for pick in _PICKS)):
-        right = round(figures[name] * figures["rows"])
-        interval = wilson_interval(right, figures["rows"], level=0.95)
-        label = "oracle (upper bound)" if name == _UPPER_BOUND else name.removesuffix("_exact")
-        shares.append((label, f"{figures[name]:.1%} ({interval.low:.1%} to {interval.high:.1%})"))
-    return [*shares, ("mean branch", f"{figures['mean_branch_exact']:.1%}")]

@@ -1,10 +1,11 @@
-"""The stages of parallel latent branches: data, training and evaluation of a workspace."""
+"""The stages of parallel latent branches: data, trainings and evaluation of a workspace."""
 
 from __future__ import annotations
 
 import pathlib
 from typing import TYPE_CHECKING
 
+from pipeline_lib.systems.prr.control import control_params
 from pipeline_lib.systems.prr.data.synthetic_folder import build_synthetic
 from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, train_on
 from pipeline_lib.telemetry import record_work, step_recorder
@@ -13,6 +14,7 @@ from pipeline_lib.train.tracking.step_log import open_trackers
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     from collections.abc import Mapping
 
+    from pipeline_lib.params.prr import PrrParams
     from pipeline_lib.systems.stage import Run
 
 
@@ -28,28 +30,42 @@ def make_data(run: Run) -> None:
 
 def train(run: Run) -> None:
     """Train, or resume an interrupted training."""
-    folders, params = run.workspace.prr, run.params.prr
+    _train(run, run.workspace.prr.model, run.params.prr, stage="prr-train", phase="prr")
+
+
+def train_control(run: Run) -> None:
+    """Train, or resume, the control; without one its folder holds nothing new."""
+    folder, params = run.workspace.prr.control, control_params(run.params.prr)
+    if params is None:
+        # dvc.yaml lists it as an output.
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    _train(run, folder, params, stage="prr-control", phase="prr-control")
+
+
+def _train(run: Run, output: pathlib.Path, params: PrrParams, *, stage: str, phase: str) -> None:
     facts, report_to = params.model_dump(mode="json"), run.params.execution.report_to
-    record = step_recorder(run.root, "prr-train")
-    with open_trackers(report_to, folders.trackers, phase="prr", facts=facts) as log_step:
+    record, trackers = step_recorder(run.root, stage), run.workspace.prr.trackers
+    with open_trackers(report_to, trackers, phase=phase, facts=facts) as log_step:
 
         def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
             record(step, total)
             log_step(step, total, metrics)
 
-        train_on(_data(run), folders.model, params, seed=run.params.seed, progress=progress)
+        train_on(_data(run), output, params, seed=run.params.seed, progress=progress)
 
 
 def evaluate(run: Run) -> None:
-    """Write metrics, pictures and, for ARC, a submission, unless they exist with the same key."""
+    """Write the study, pictures and, for ARC, a submission, unless they exist with the same key."""
+    folders = run.workspace.prr
     evaluate_on(
         EvaluationPaths(
             data=_data(run),
-            models=[run.workspace.prr.model],
-            output=run.workspace.prr.evaluation,
+            models=[folders.model],
+            control=None if control_params(run.params.prr) is None else folders.control,
+            output=folders.reports,
         ),
-        run.params.prr,
-        seed=run.params.seed,
+        run.params,
         progress=step_recorder(run.root, "prr-evaluate"),
     )
 

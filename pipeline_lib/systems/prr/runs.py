@@ -3,33 +3,34 @@
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.prr import PrrParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.publish.reporting.revision import read_revision
 from pipeline_lib.store import manifests
-from pipeline_lib.store.files import digest_file, digest_json, write_text
+from pipeline_lib.store.files import digest_file, digest_json
 from pipeline_lib.store.folders import check_output_folder, replaced
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
+from pipeline_lib.study.pages.page import REPORT_NAME, write_page
+from pipeline_lib.study.study import make_study, provenance_of
 from pipeline_lib.systems.prr.data.dataset_files import read_set
-from pipeline_lib.systems.prr.evaluation.arc_votes import TRANSDUCTIVE
 from pipeline_lib.systems.prr.evaluation.branch_answers import full_mask, grid_mask
 from pipeline_lib.systems.prr.evaluation.evaluate import Progress as ExamplesProgress
 from pipeline_lib.systems.prr.evaluation.evaluate import predict_batches
-from pipeline_lib.systems.prr.evaluation.evaluation_folder import KIND as EVALUATION
-from pipeline_lib.systems.prr.evaluation.evaluation_folder import (
-    REPORT_NAME,
+from pipeline_lib.systems.prr.evaluation_folder import KIND as EVALUATION
+from pipeline_lib.systems.prr.evaluation_folder import (
     LatentEvaluation,
     compute_device,
     draw_examples,
     evaluate_latent,
     is_arc_folder,
-    report_page,
 )
 from pipeline_lib.systems.prr.model.compatibility import check_compatible
 from pipeline_lib.systems.prr.model.saved_model import KIND as MODEL
 from pipeline_lib.systems.prr.model.saved_model import load_model
+from pipeline_lib.systems.prr.study import TRANSDUCTIVE, prr_page
 from pipeline_lib.systems.prr.training.train import LatentTraining, Progress, train_latent
 
 PICTURES = "latent-pictures"
@@ -99,39 +100,56 @@ class EvaluationPaths:
     data: pathlib.Path
     models: Sequence[pathlib.Path]
     output: pathlib.Path
+    control: pathlib.Path | None = None
+    """A model of one branch that the first is compared with."""
 
 
 def evaluate_on(
     places: EvaluationPaths,
-    params: PrrParams,
+    params: Params,
     *,
-    seed: int,
     ensemble: bool = False,
     progress: ExamplesProgress = lambda _done, _total: None,
 ) -> Manifest:
     """Evaluate on the test split of the data; see :func:`evaluate_latent`."""
     check_output_folder(places.output, kind=EVALUATION)
+    own, intervals = params.prr, params.evaluate
+    models = {f"model {index}": model for index, model in enumerate(places.models)}
+    if places.control is not None:
+        models["control"] = places.control
     key = stage_key(
         LatentEvaluation.__module__,
-        params={**params.evaluate.model_dump(), "threads": params.train.threads, "seed": seed},
+        params={
+            **own.evaluate.model_dump(),
+            **intervals.model_dump(include={"resamples", "confidence_level"}),
+            "threads": own.train.threads,
+            "seed": params.seed,
+        },
         inputs={
             "data": data_digest(places.data),
-            **{f"model {index}": _model_digest(model) for index, model in enumerate(places.models)},
+            **{name: _model_digest(model) for name, model in models.items()},
         },
     )
     return evaluate_latent(
         LatentEvaluation(
             models=places.models,
+            control=places.control,
             data=places.data,
             output=places.output,
-            params=params.evaluate,
-            threads=params.train.threads,
-            seed=seed,
+            params=own.evaluate,
+            intervals=intervals,
+            threads=own.train.threads,
+            seed=params.seed,
             key=key,
+            provenance=_provenance(params),
             ensemble=ensemble,
             progress=progress,
         )
     )
+
+
+def _provenance(params: Params) -> dict[str, str | None]:
+    return provenance_of(params, commit=read_revision().get("commit"))
 
 
 def _model_digest(folder: pathlib.Path) -> str:
@@ -141,13 +159,7 @@ def _model_digest(folder: pathlib.Path) -> str:
 
 
 def show_on(
-    data: pathlib.Path,
-    model: pathlib.Path,
-    output: pathlib.Path,
-    params: PrrParams,
-    *,
-    seed: int,
-    count: int,
+    data: pathlib.Path, model: pathlib.Path, output: pathlib.Path, params: Params, *, count: int
 ) -> int:
     """Draw the predictions for the first ``count`` test examples; returns the number drawn.
 
@@ -164,18 +176,18 @@ def show_on(
     num_drawn = min(count, len(test.inputs_NL))
     if not num_drawn:
         raise BadInputError(f"{data}: the test split has no example; build it again")
-    batch_size = min(num_drawn, params.evaluate.batch_size)
-    few = params.evaluate.model_copy(update={"batch_size": batch_size})
-    trained = load_model(model, device=compute_device())
+    batch_size = min(num_drawn, params.prr.evaluate.batch_size)
+    few = params.prr.evaluate.model_copy(update={"batch_size": batch_size})
+    trained, seed = load_model(model, device=compute_device()), params.seed
     parts = predict_batches(trained, test, few, seed=seed, mask=grid_mask if is_arc else full_mask)
     with replaced(output) as fresh:
         for part in parts:
             draw_examples(part, test, fresh, count=num_drawn, is_arc=is_arc)
             if part.stop >= num_drawn:
                 break
-        content: dict[str, Any] = {"model": model.name, "examples": num_drawn}
-        if is_arc:
-            content["setting"] = TRANSDUCTIVE
-        write_text(fresh / REPORT_NAME, report_page(content, fresh))
+        shown = make_study(
+            "prr", [], [], evaluate=params.evaluate, seed=seed, provenance=_provenance(params)
+        ).with_claims([f"Answers of {model.name}", *([TRANSDUCTIVE] if is_arc else [])])
+        write_page(fresh / REPORT_NAME, shown, prr_page(shown, fresh, is_arc=False))
         manifests.seal(fresh, kind=PICTURES, key=model.name)
     return num_drawn

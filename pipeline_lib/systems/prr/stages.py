@@ -2,6 +2,8 @@
 
 from pipeline_lib.systems.stage import Stage, System
 
+_TRAINED_BY = ("seed", "prr.data", "prr.model", "prr.loss", "prr.train")
+
 PRR = System(
     name="prr",
     stages=(
@@ -19,18 +21,32 @@ PRR = System(
             modules=("pipeline_lib.systems.prr.bodies",),
             function="train",
             inputs=("data/prr/puzzles",),
-            params=("seed", "prr.data", "prr.model", "prr.loss", "prr.train"),
+            params=_TRAINED_BY,
             outputs=("models/prr",),
             trains=True,
         ),
         Stage(
+            name="prr-control",
+            summary="Train one branch for as many core passes.",
+            modules=("pipeline_lib.systems.prr.bodies",),
+            function="train_control",
+            inputs=("data/prr/puzzles",),
+            params=(*_TRAINED_BY, "prr.control"),
+            outputs=("models/prr-control",),
+            trains=True,
+        ),
+        Stage(
             name="prr-evaluate",
-            summary="Evaluate the latent model.",
+            summary="Evaluate the latent model, beside the control.",
             modules=("pipeline_lib.systems.prr.bodies",),
             function="evaluate",
-            inputs=("data/prr/puzzles", "models/prr"),
-            params=("seed", "prr.data", "prr.train.threads", "prr.evaluate"),
-            outputs=("data/prr/evaluation",),
+            inputs=("data/prr/puzzles", "models/prr", "models/prr-control"),
+            params=(
+                *("seed", "prr.data", "prr.control", "prr.train.threads", "prr.evaluate"),
+                *("evaluate.resamples", "evaluate.confidence_level"),
+            ),
+            outputs=("reports/prr",),
+            metrics=("reports/prr/summary.json",),
             trains=True,
         ),
     ),

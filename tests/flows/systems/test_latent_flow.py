@@ -26,18 +26,25 @@ def tiny(tmp_path):
 
 
 def test_the_flow_and_its_stages(reasonloop, tiny, tmp_path):
-    """One command runs the three stages, logged by dvclive; a stage alone repeats no step."""
+    """One command runs all stages, logged by dvclive; a stage alone repeats no step.
+
+    The control has as many core passes: 4 steps of two branches, 8 of one.
+    """
     root = tmp_path / "workspace"
     tracker_args = ("--set", "execution.report_to=[dvclive]")
     done = reasonloop("prr", "run", "--workspace", root, "--profile", tiny, *tracker_args)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "oracle (upper bound)" in done.stdout
+    assert "one branch" in done.stdout
     worked = [event["stage"] for event in read_events(root) if event["event"] == "stage"]
     assert worked == [stage.name for stage in PRR.stages]
     folders = Workspace(root).prr
-    digests = [manifests.read_manifest(f).digest for f in (folders.model, folders.evaluation)]
-    assert (folders.evaluation / "pictures" / "example-000.svg").is_file()
-    assert read_json(folders.trackers / "dvclive" / "prr" / "metrics.json")["step"] == 4
+    digests = [manifests.read_manifest(f).digest for f in (folders.model, folders.reports)]
+    assert manifests.read_manifest(folders.control).counts["steps"] == 8
+    assert (folders.reports / "pictures" / "example-000.svg").is_file()
+    assert read_json(folders.reports / "summary.json")["problems"] == 10
+    for phase, steps in (("prr", 4), ("prr-control", 8)):
+        assert read_json(folders.trackers / "dvclive" / phase / "metrics.json")["step"] == steps
 
     offset = events_size(root)
     again = reasonloop("stage", "prr-train", "--workspace", root, "--profile", tiny)

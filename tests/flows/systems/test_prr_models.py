@@ -1,6 +1,6 @@
 """`reasonloop prr` on models: synthetic task, training, evaluation and pictures, as a user runs them."""
 
-import json
+import re
 import subprocess
 import sys
 
@@ -8,6 +8,7 @@ import pytest
 
 from flows.cli.app import main
 from pipeline_lib.store.manifests import read_manifest
+from pipeline_lib.study.study import read_study
 from tests.unit.systems.prr.sample_puzzles import write_combined
 
 TINY = """
@@ -42,15 +43,29 @@ def test_from_a_synthetic_task_to_pictures(reasonloop, tmp_path):
     code, shown, error = reasonloop("evaluate model --data two --output found")
     assert (code, error) == (0, "")
     assert "oracle (upper bound)" in shown
-    assert "with 2 right answers" in shown
-    figures = json.loads((tmp_path / "found" / "metrics.json").read_text("utf-8"))["models"][0]
-    assert (figures["rows"], figures["branches"], figures["core_passes"]) == (10, 3, 6)
+    assert "solutions found" in shown
+    study = read_study(tmp_path / "found" / "metrics.json")
+    assert study.arms[0].settings == {"model": "model", "branches": 3, "core passes": 6.0}
+    assert study.point("scorer", "accuracy").n == 10
     assert len(list((tmp_path / "found" / "pictures").glob("*.svg"))) == 2
     code, shown, error = reasonloop("show model --data two --output drawn --examples 3")
     assert (code, error) == (0, "")
     page = (tmp_path / "drawn" / "report.html").read_text("utf-8")
-    assert page.count("<svg") == 3
-    assert page.count("branch 2") == 3
+    assert page.count("data:image/svg+xml") == 3
+
+
+def test_a_control_is_evaluated_beside(reasonloop, tmp_path):
+    """A model of one branch, named by an option, is what the scorer is compared with."""
+    reasonloop("build-synthetic --output two")
+    assert reasonloop("train two --output model")[0] == 0
+    assert reasonloop("train two --output one --set prr.model.num_branches=1")[0] == 0
+    line = "evaluate model --data two --control one --output found"
+    code, shown, error = reasonloop(line)
+    assert (code, error) == (0, "")
+    assert "one branch" in shown
+    headline = read_study(tmp_path / "found" / "metrics.json").headline
+    assert headline is not None
+    assert (headline.arm, headline.reference, headline.n) == ("scorer", "one branch", 10)
 
 
 def test_a_competition_gets_its_submission(reasonloop, tmp_path):
@@ -60,8 +75,8 @@ def test_a_competition_gets_its_submission(reasonloop, tmp_path):
     assert reasonloop("train arc --output model")[::2] == (0, "")
     code, shown, error = reasonloop("evaluate model --data arc --output found")
     assert (code, error) == (0, "")
-    assert "0 examples, 4 secret" in shown
-    assert "the test outputs are secret" in shown
+    assert "the answer is secret  4" in shown
+    assert "The test outputs are secret" in shown
     assert "%" not in shown
     assert (tmp_path / "found" / "submission.json").is_file()
 
@@ -73,9 +88,9 @@ def test_an_arc_evaluation_shows_its_score(reasonloop, tmp_path):
     assert reasonloop("train arc --output model")[::2] == (0, "")
     code, shown, error = reasonloop("evaluate model --data arc --output found")
     assert (code, error) == (0, "")
-    found = json.loads((tmp_path / "found" / "metrics.json").read_text("utf-8"))
-    score = found["arc"]["submission"]["ARC Prize score"]
-    assert f"ARC Prize score {score:.1%}" in shown
+    study = read_study(tmp_path / "found" / "metrics.json")
+    score = study.compute["arc"]["submission"]["ARC Prize score"]
+    assert re.search(rf"submission: ARC Prize score +{score:g} ", shown)
 
 
 def test_a_training_resumes_after_its_time_limit(reasonloop):
@@ -148,6 +163,7 @@ def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
         ("train two --output model --minutes -1", "--minutes"),
         ("train two --output model --minutes nan", "--minutes"),
         ("evaluate nowhere --data two --output found", "no latent model"),
+        ("evaluate model --control nowhere --data two --output found", "no latent model"),
         ("evaluate model model --data two --output found", "--ensemble-checkpoints"),
         ("evaluate model --data two --output found --set prr.evaluate.rollouts=2", "set noise"),
         ("build-synthetic --output other --set prr.data.task=folder", "go together"),

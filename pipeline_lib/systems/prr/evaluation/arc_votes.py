@@ -28,11 +28,6 @@ from pipeline_lib.systems.prr.evaluation.submission import (
 )
 
 Voters = Literal["picked", "all"]
-TRANSDUCTIVE = (
-    "transductive: the demonstrations of the test puzzles are part of the training data, and each "
-    "puzzle has a learned vector of its own"
-)
-UNSCORED = "the test outputs are secret, so there is no pass@k here; the submission is to be judged"
 
 
 class ArcVotes:
@@ -56,16 +51,13 @@ class ArcVotes:
                     self._tallies["picked"].add(asked, tokens_L, confidence=confidence)
 
     def metrics(self) -> dict[str, Any]:
-        """pass@k of both tallies over the puzzles with known test outputs."""
+        """pass@k of both tallies over the puzzles with known test outputs, if there are any."""
         solutions = known_solutions(self._puzzles)
         figures: dict[str, Any] = {
             "test puzzles": len(self._puzzles),
             "scored puzzles": len(solutions),
-            "setting": TRANSDUCTIVE,
         }
-        if not solutions:
-            return {**figures, "unscored": UNSCORED}
-        for voters, tally in self._tallies.items():
+        for voters, tally in self._tallies.items() if solutions else ():
             shares = ranked_pass_at_k(tally, solutions)
             figures[voters] = {f"pass@{k}": share for k, share in shares.items()}
         return figures
@@ -82,7 +74,6 @@ class ArcVotes:
         score = score_known_puzzles(submission, self._puzzles)
         if score is not None:
             metrics["submission"] = {
-                "voters": voters,
                 "ARC Prize score": score.pass_at_2,
                 "test inputs solved": score.test_inputs_solved,
                 "puzzles solved": score.all_solved,

@@ -26,6 +26,9 @@ _ARC_PALETTE = (
     "#aaaaaa", "#f012be", "#ff851b", "#7fdbff", "#870c25",
 )  # fmt: skip
 _PALETTE = ("#f4f4f4", "#d9d9d9", *_ARC_PALETTE[1:])
+_STYLE = (
+    "<style>.caption{fill:#1c2024}@media(prefers-color-scheme:dark){.caption{fill:#e6e8ea}}</style>"
+)
 _FRAME = {True: "#1a7f37", False: "#b0b0b0"}
 
 
@@ -90,13 +93,13 @@ def _svg(shown: Sequence[LabelledGrid], *, is_arc: bool) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left}" height="{bottom}" '
         f'viewBox="0 0 {left} {bottom}" font-family="sans-serif" font-size="10">'
-        f"{''.join(parts)}</svg>"
+        f"{_STYLE}{''.join(parts)}</svg>"
     )
 
 
 def _grid(one: LabelledGrid, cells: _Cells, left: int) -> str:
     texts = [
-        f'<text x="{left}" y="{11 + 12 * line}">{html.escape(caption)}</text>'
+        f'<text class="caption" x="{left}" y="{11 + 12 * line}">{html.escape(caption)}</text>'
         for line, caption in enumerate(one.captions)
     ]
     squares = [

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from pipeline_lib.systems.prr.evaluation.branch_metrics import count_batch
+from pipeline_lib.systems.prr.evaluation.judged_rows import judge_batch
 from pipeline_lib.systems.prr.training.optimizer import AdamATan2, SignSgd
 from tests.unit.systems.prr.small_models import random_batch, small_prr, small_trm
 
@@ -54,4 +54,4 @@ def test_models_train_and_are_counted_on_a_gpu(make):
         seen.append(output.parts["best_of"].item())
     assert seen[-1] < seen[0]
     assert model.embedding.puzzles.get_buffer("weight").any()
-    assert count_batch(model.predict(batch), batch).rows == 5
+    assert len(judge_batch(model.predict(batch), batch).right_BK) == 5

@@ -1,11 +1,14 @@
 """Training and evaluation run again if and only if one of their inputs changed."""
 
+import pathlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.prr import PrrDataParams, PrrParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.prr.data.synthetic_folder import build_synthetic
 from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, train_on
 
@@ -28,6 +31,8 @@ class Place:
 
     folder: Any
     steps: list[int] = field(default_factory=list)
+    resamples: int = 100
+    control: pathlib.Path | None = None
 
     def train(self, params: PrrParams, *, seed: int = 1) -> int:
         """Number of steps of a call."""
@@ -45,8 +50,13 @@ class Place:
             data=self.folder / "data",
             models=[self.folder / "model"],
             output=self.folder / "evaluation",
+            control=self.control,
         )
-        evaluate_on(places, params, seed=seed, progress=lambda done, _: self.steps.append(done))
+        evaluate_on(
+            places,
+            Params(seed=seed, prr=params, evaluate=EvaluateParams(resamples=self.resamples)),
+            progress=lambda done, _: self.steps.append(done),
+        )
         return len(self.steps)
 
 
@@ -91,6 +101,16 @@ def test_changed_evaluation_params_evaluate_again(change, place):
     changed = params_with("evaluate", **change)
     assert place.evaluate(changed) == 1
     assert place.evaluate(changed) == 0
+
+
+def test_other_intervals_and_a_control_evaluate_again(place):
+    """The key covers the resamples; a control is one more batch."""
+    assert place.evaluate(params_with()) == 1
+    place.resamples = 200
+    assert place.evaluate(params_with()) == 1
+    place.control = place.folder / "model"
+    assert place.evaluate(params_with()) == 2
+    assert place.evaluate(params_with()) == 0
 
 
 def test_another_model_is_evaluated_again(place):

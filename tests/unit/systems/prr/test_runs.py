@@ -15,6 +15,7 @@ from pipeline_lib.params.prr import (
     PrrParams,
     PrrTrainParams,
 )
+from pipeline_lib.params.whole import Params
 from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, read_set
 from pipeline_lib.systems.prr.data.set_writer import write_set
@@ -27,20 +28,21 @@ from pipeline_lib.systems.prr.runs import (
     train_on,
 )
 
-PARAMS = PrrParams(
+PRR = PrrParams(
     data=PrrDataParams(task="sudoku4-two", train_puzzles=4, versions=2, test_examples=10),
     model=PrrModelParams(width=16, heads=2, hidden_multiple=8, num_branches=2, steps=2),
     train=PrrTrainParams(steps=2, batch_size=4),
     evaluate=PrrEvaluateParams(batch_size=4),
 )
+PARAMS = Params(seed=1, prr=PRR)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A synthetic task, ``data``, and a model of two steps, ``model``."""
     root = tmp_path_factory.mktemp("made")
-    build_synthetic(PARAMS.data, root / "data", seed=7)
-    train_on(root / "data", root / "model", PARAMS, seed=1)
+    build_synthetic(PRR.data, root / "data", seed=7)
+    train_on(root / "data", root / "model", PRR, seed=1)
     return root
 
 
@@ -56,10 +58,10 @@ def test_damaged_data_are_refused(made, data, tmp_path):
     path = data / "train" / "all__labels.npy"
     np.save(path, np.full_like(np.load(path), 2))
     with pytest.raises(BadInputError, match="sha256 differs"):
-        train_on(data, tmp_path / "model", PARAMS, seed=1)
+        train_on(data, tmp_path / "model", PRR, seed=1)
     places = EvaluationPaths(data=data, models=[made / "model"], output=tmp_path / "found")
     with pytest.raises(BadInputError, match="sha256 differs"):
-        evaluate_on(places, PARAMS, seed=1)
+        evaluate_on(places, PARAMS)
 
 
 def test_data_without_a_manifest_are_digested_by_file(data):
@@ -94,7 +96,7 @@ def test_invalid_files_of_correct_answers(made, data, tmp_path, content, complai
     (data / "test" / ANSWERS_NAME).write_bytes(content)
     places = EvaluationPaths(data=data, models=[made / "model"], output=tmp_path / "found")
     with pytest.raises(BadInputError, match=f"{ANSWERS_NAME}: .*{complaint}"):
-        evaluate_on(places, PARAMS, seed=1)
+        evaluate_on(places, PARAMS)
 
 
 def pictures(folder: pathlib.Path) -> dict[str, bytes]:
@@ -104,11 +106,11 @@ def pictures(folder: pathlib.Path) -> dict[str, bytes]:
 def test_show_draws_the_pictures_of_the_evaluation(made, tmp_path):
     """Six of ten examples in batches of four, with noise: both draw identical pictures."""
     noisy = PrrEvaluateParams(batch_size=4, pictures=6, rollouts=2, noise=0.5)
-    params = PARAMS.model_copy(update={"evaluate": noisy})
+    params = PARAMS.model_copy(update={"prr": PRR.model_copy(update={"evaluate": noisy})})
     data, model = made / "data", made / "model"
     places = EvaluationPaths(data=data, models=[model], output=tmp_path / "found")
-    evaluate_on(places, params, seed=1)
-    drawn = show_on(data, model, tmp_path / "drawn", params, seed=1, count=6)
+    evaluate_on(places, params)
+    drawn = show_on(data, model, tmp_path / "drawn", params, count=6)
     found = pictures(places.output)
     assert sorted(found) == [f"example-00{number}.svg" for number in range(6)]
     assert (drawn, pictures(tmp_path / "drawn")) == (6, found)
@@ -116,7 +118,7 @@ def test_show_draws_the_pictures_of_the_evaluation(made, tmp_path):
 
 def test_more_pictures_than_examples(made, tmp_path):
     """All ten examples are drawn."""
-    drawn = show_on(made / "data", made / "model", tmp_path / "drawn", PARAMS, seed=1, count=99)
+    drawn = show_on(made / "data", made / "model", tmp_path / "drawn", PARAMS, count=99)
     assert (drawn, len(pictures(tmp_path / "drawn"))) == (10, 10)
 
 
@@ -134,5 +136,5 @@ def test_no_example_to_draw(made, data, tmp_path):
     shutil.rmtree(data / "test")
     write_set(data, "test", empty)
     with pytest.raises(BadInputError, match="no example"):
-        show_on(data, made / "model", tmp_path / "drawn", PARAMS, seed=1, count=1)
+        show_on(data, made / "model", tmp_path / "drawn", PARAMS, count=1)
     assert not (tmp_path / "drawn").exists()

@@ -7,29 +7,29 @@ from dataclasses import replace
 import pytest
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.prr import (
     PrrEvaluateParams,
     PrrModelParams,
     PrrParams,
     PrrTrainParams,
 )
+from pipeline_lib.params.whole import Params
+from pipeline_lib.study.pages.page import REPORT_NAME
+from pipeline_lib.study.study import METRICS_NAME, read_study
 from pipeline_lib.systems.prr.data.arc_builder import ArcOptions, build_arc
 from pipeline_lib.systems.prr.data.dataset_files import (
     IDENTIFIERS_NAME,
     read_set,
     read_test_puzzles,
 )
-from pipeline_lib.systems.prr.evaluation.evaluation_folder import (
-    METRICS_NAME,
-    REPORT_NAME,
-    SUBMISSION_NAME,
-)
 from pipeline_lib.systems.prr.evaluation.submission import check_submission
+from pipeline_lib.systems.prr.evaluation_folder import SUBMISSION_NAME
 from pipeline_lib.systems.prr.model.compatibility import check_compatible
 from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, show_on, train_on
 from tests.unit.systems.prr.sample_puzzles import small_subsets, write_combined, write_repository
 
-PARAMS = PrrParams(
+PRR = PrrParams(
     model=PrrModelParams(
         width=32,
         heads=2,
@@ -43,7 +43,7 @@ PARAMS = PrrParams(
     train=PrrTrainParams(steps=40, batch_size=12, lr=1e-2, checkpoint_every=40),
     evaluate=PrrEvaluateParams(batch_size=5, pictures=1),
 )
-
+PARAMS = Params(seed=1, prr=PRR, evaluate=EvaluateParams(resamples=100))
 OPTIONS = ArcOptions(test_set="evaluation", num_aug=5, seed=7, max_side=5)
 
 
@@ -56,23 +56,24 @@ def toy(tmp_path_factory):
         OPTIONS,
         root / "data",
     )
-    train_on(root / "data", root / "model", PARAMS, seed=1)
+    train_on(root / "data", root / "model", PRR, seed=1)
     return root
 
 
 def test_votes_and_submission(toy, tmp_path):
     """Two attempts per test input, pass@k monotone in k, a score, and the setting named."""
     places = EvaluationPaths(data=toy / "data", models=[toy / "model"], output=tmp_path / "found")
-    evaluate_on(places, PARAMS, seed=1)
+    evaluate_on(places, PARAMS)
     puzzles = read_test_puzzles(toy / "data")
     read = check_submission(places.output / SUBMISSION_NAME, puzzles)
     assert read.missing == ()
-    found = json.loads((places.output / METRICS_NAME).read_text("utf-8"))
-    assert found["models"][0]["rows"] == 2 * 6
-    assert found["arc"]["setting"].startswith("transductive")
-    assert found["arc"]["submission"]["ARC Prize score"] == found["arc"]["all"]["pass@2"]
+    study = read_study(places.output / METRICS_NAME)
+    assert study.point("scorer", "accuracy").n == 2 * 6
+    assert study.claims[-1].startswith("Transductive")
+    arc = study.compute["arc"]
+    assert arc["submission"]["ARC Prize score"] == arc["all"]["pass@2"]
     for voters in ("picked", "all"):
-        shares = [found["arc"][voters][f"pass@{k}"] for k in (1, 2, 5, 10, 100, 1000)]
+        shares = [arc[voters][f"pass@{k}"] for k in (1, 2, 5, 10, 100, 1000)]
         assert shares == sorted(shares)
 
 
@@ -83,15 +84,15 @@ def test_secret_outputs_get_a_submission(toy, tmp_path):
     places = EvaluationPaths(
         data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
     )
-    evaluate_on(places, PARAMS, seed=1)
+    evaluate_on(places, PARAMS)
     read = check_submission(places.output / SUBMISSION_NAME, read_test_puzzles(tmp_path / "data"))
     assert read.missing == ()
-    found = json.loads((places.output / METRICS_NAME).read_text("utf-8"))
-    assert found["models"] == [
-        {"model": "model", "rows": 0, "unlabelled_rows": 2 * 6, "core_passes": 8, "branches": 2}
-    ]
-    assert not {"picked", "submission"} & found["arc"].keys()
-    assert "secret" in found["arc"]["unscored"]
+    study = read_study(places.output / METRICS_NAME)
+    assert (study.points, study.differences) == ((), ())
+    assert [(one.reason, one.n) for one in study.left_out] == [("the answer is secret", 2 * 6)]
+    assert study.compute["models"] == {"model": {"core passes": 8}}
+    assert not {"picked", "submission"} & study.compute["arc"].keys()
+    assert "secret" in study.claims[-1]
 
 
 @pytest.mark.parametrize(
@@ -110,18 +111,18 @@ def test_data_of_another_build_are_refused(toy, tmp_path, changes, complaint):
         data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
     )
     with pytest.raises(BadInputError, match=complaint):
-        evaluate_on(places, PARAMS, seed=1)
+        evaluate_on(places, PARAMS)
     with pytest.raises(BadInputError, match=complaint):
-        show_on(places.data, toy / "model", tmp_path / "drawn", PARAMS, seed=1, count=1)
+        show_on(places.data, toy / "model", tmp_path / "drawn", PARAMS, count=1)
     assert not places.output.exists()
 
 
 def test_pictures_of_arc_name_the_setting(toy, tmp_path):
     """The page of `show` names the transductive setting and contains the pictures."""
-    show_on(toy / "data", toy / "model", tmp_path / "drawn", PARAMS, seed=1, count=2)
+    show_on(toy / "data", toy / "model", tmp_path / "drawn", PARAMS, count=2)
     page = (tmp_path / "drawn" / REPORT_NAME).read_text("utf-8")
-    assert "transductive" in page
-    assert page.count("<svg") == 2
+    assert "Transductive" in page
+    assert page.count("example-") == page.count("as grids") == 2
 
 
 def test_formatting_of_identifiers_is_ignored(toy, tmp_path):
@@ -138,10 +139,10 @@ def test_several_models_vote_only_with_the_option(toy, tmp_path):
     one = EvaluationPaths(data=toy / "data", models=[toy / "model"], output=tmp_path / "one")
     two = EvaluationPaths(data=toy / "data", models=[toy / "model"] * 2, output=tmp_path / "two")
     with pytest.raises(BadInputError, match="--ensemble-checkpoints"):
-        evaluate_on(two, PARAMS, seed=1)
+        evaluate_on(two, PARAMS)
     assert not two.output.exists()
-    evaluate_on(two, PARAMS, seed=1, ensemble=True)
-    evaluate_on(one, PARAMS, seed=1)
+    evaluate_on(two, PARAMS, ensemble=True)
+    evaluate_on(one, PARAMS)
     submissions = [
         json.loads((places.output / SUBMISSION_NAME).read_text("utf-8")) for places in (one, two)
     ]

@@ -16,12 +16,11 @@ from pipeline_lib.systems.prr.evaluation.branch_answers import (
     pick_by_confidence,
     pick_by_majority,
 )
-from pipeline_lib.systems.prr.evaluation.branch_metrics import count_batch
-from pipeline_lib.systems.prr.evaluation.evaluate import (
-    AnswerCoverage,
-    PredictedBatch,
-    evaluate_set,
-    predict_batches,
+from pipeline_lib.systems.prr.evaluation.evaluate import evaluate_set, predict_batches
+from pipeline_lib.systems.prr.evaluation.judged_rows import (
+    branch_figures,
+    judge_batch,
+    right_by_rule,
 )
 from pipeline_lib.systems.prr.evaluation.pictures import example_svg
 from pipeline_lib.systems.prr.model.batches import evaluation_batches
@@ -33,17 +32,20 @@ from tests.unit.systems.prr.small_training import MODELS, small_set
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_padding_never_counts(kind):
-    """Twelve examples in batches of 12, 5 (three padding rows) and 64 (52): equal metrics."""
+    """Twelve examples in batches of 12, 5 (three padding rows) and 64 (52): equal rows and figures."""
     data = small_set()
     model = build_model(MODELS[kind], model_sizes(data), loss=PrrLossParams())
-    figures = [
-        evaluate_set(model, data, PrrEvaluateParams(batch_size=size), seed=1)
+    whole, *padded = (
+        evaluate_set(model, data, PrrEvaluateParams(batch_size=size), seed=1).judged
         for size in (12, 5, 64)
-    ]
-    whole, *padded = [{k: v for k, v in one.items() if v is not None} for one in figures]
-    # Means of float32 differ in their last digit with the size of a batch.
-    assert padded == [pytest.approx(whole, rel=1e-6)] * 2
-    assert whole["rows"] == 12
+    )
+    assert whole.places_B.tolist() == [*range(12)]
+    for rows in padded:
+        assert (rows.places_B == whole.places_B).all()
+        assert (rows.right_BK == whole.right_BK).all()
+        # Means of float32 differ in their last digit with the size of a batch.
+        assert rows.confidences_BK == pytest.approx(whole.confidences_BK, rel=1e-5)
+        assert branch_figures(rows) == pytest.approx(branch_figures(whole), rel=1e-6)
 
 
 def test_padding_that_would_be_right_does_not_count():
@@ -54,8 +56,9 @@ def test_padding_that_would_be_right_does_not_count():
     output = model.predict(part.batch)
     right = torch.nn.functional.one_hot(part.batch.labels_BL, 6).float()[:, None]
     output.logits_BKLV[:] = 10 * right
-    counts = count_batch(output, part.batch)
-    assert (counts.rows, counts.oracle, counts.scorer) == (1, 1, 1)
+    rows = judge_batch(output, part.batch, start=part.start)
+    assert rows.places_B.tolist() == [11]
+    assert [right_B.tolist() for right_B in right_by_rule(rows).values()] == [[True]] * 4
 
 
 def test_an_evaluation_with_noise_is_reproducible():
@@ -90,52 +93,6 @@ def test_noise_depends_only_on_the_example(kind):
     assert confidences(5, 2) == pytest.approx(whole, rel=1e-5)
     assert confidences(20, 2) == pytest.approx(whole, rel=1e-5)
     assert confidences(12, 3)[:, : whole.shape[1]] == pytest.approx(whole, rel=1e-5)
-
-
-def test_known_answers():
-    """Two answers, of which branches give one, twice, and a wrong one.
-
-    Found 1 of 2, all found 0, right branches 2 of 3; the majority picks a right one, though the
-    label is the other answer; the scorer picks the wrong one.
-    """
-    tokens_BKL = np.array([[[1, 2], [1, 2], [3, 3]]], dtype=np.uint8)
-    answers = BranchAnswers(
-        tokens_BKL=tokens_BKL,
-        kept_BKL=tokens_BKL,
-        scores_BK=np.array([[0.0, 1.0, 2.0]], dtype=np.float32),
-        confidences_BK=np.array([[-3.0, -2.0, -4.0]], dtype=np.float32),
-    )
-    known = AnswerCoverage(np.array([[[2, 1], [1, 2]]], dtype=np.uint8))
-    known.add(PredictedBatch(start=0, stop=1, answers=answers, counts=None, core_passes=1))
-    assert known.metrics() == {
-        "2": {
-            "rows": 1,
-            "answers": 2.0,
-            "found": 0.5,
-            "all_found": 0.0,
-            "mean_branch_right": pytest.approx(2 / 3),
-            "scorer_right": 0.0,
-            "majority_right": 1.0,
-            "confidence_right": 1.0,
-        }
-    }
-
-
-def test_repeated_answers_count_once():
-    """Rows of right answers are filled up by repeats: of the two different ones in [b, a, a] the
-    branches give a. Found is 1 of 2, not 2 of 3, and the row counts among those of two answers.
-    """
-    tokens_BKL = np.array([[[1, 2], [3, 3]]], dtype=np.uint8)
-    answers = BranchAnswers(
-        tokens_BKL=tokens_BKL,
-        kept_BKL=tokens_BKL,
-        scores_BK=np.zeros((1, 2), dtype=np.float32),
-        confidences_BK=np.zeros((1, 2), dtype=np.float32),
-    )
-    known = AnswerCoverage(np.array([[[2, 1], [1, 2], [1, 2]]], dtype=np.uint8))
-    known.add(PredictedBatch(start=0, stop=1, answers=answers, counts=None, core_passes=1))
-    assert known.metrics().keys() == {"2"}
-    assert known.metrics()["2"]["found"] == 0.5
 
 
 def test_branches_without_a_grid_have_no_vote():

@@ -1,27 +1,28 @@
-"""Writes an evaluation: metrics, pictures of some examples, and for ARC a scored submission."""
+"""Writes the folder of an evaluation: its study, attempts and page, pictures of some examples, and for ARC a submission."""
 
-import html
-import json
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import torch
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.prr import PrrEvaluateParams
 from pipeline_lib.store import manifests
-from pipeline_lib.store.files import write_json, write_text
+from pipeline_lib.store.files import write_text
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.study.attempts import ATTEMPTS_KIND, write_attempts
+from pipeline_lib.study.pages.page import REPORT_NAME, write_page
+from pipeline_lib.study.study import write_study
 from pipeline_lib.systems.prr.data.dataset_files import TEST_PUZZLES_NAME, PuzzleSet, read_set
 from pipeline_lib.systems.prr.data.synthetic_folder import read_answers
 from pipeline_lib.systems.prr.evaluation.arc_votes import ArcVotes
 from pipeline_lib.systems.prr.evaluation.branch_answers import full_mask, grid_mask
 from pipeline_lib.systems.prr.evaluation.evaluate import (
-    AnswerCoverage,
     PredictedBatch,
     Progress,
     evaluate_set,
@@ -29,11 +30,18 @@ from pipeline_lib.systems.prr.evaluation.evaluate import (
 from pipeline_lib.systems.prr.evaluation.pictures import example_svg
 from pipeline_lib.systems.prr.model.compatibility import check_compatible
 from pipeline_lib.systems.prr.model.saved_model import load_model
+from pipeline_lib.systems.prr.study import (
+    PICTURES_NAME,
+    Findings,
+    attempts,
+    example_name,
+    make_prr_study,
+    prr_page,
+    puzzles,
+)
 
 KIND = "latent-evaluation"
-METRICS_NAME = "metrics.json"
 SUBMISSION_NAME = "submission.json"
-REPORT_NAME = "report.html"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +53,13 @@ class LatentEvaluation:
     """Folder in TRM's format, with a test split."""
     output: pathlib.Path
     params: PrrEvaluateParams
+    intervals: EvaluateParams
     threads: int
     seed: int
     key: str
+    provenance: Mapping[str, str | None]
+    control: pathlib.Path | None = None
+    """A model of one branch, which does not vote."""
     ensemble: bool = False
     """Pool the votes of several models; otherwise exactly one is allowed."""
     progress: Progress = lambda _done, _total: None
@@ -65,23 +77,74 @@ def evaluate_latent(request: LatentEvaluation) -> Manifest:
     data = read_set(request.data, "test")
     is_arc = is_arc_folder(request.data)
     _check(request, is_arc=is_arc)
-    for model in request.models:
-        check_compatible(model, data, folder=request.data)
-    device = compute_device()
-    votes = ArcVotes(request.data, data) if is_arc else None
+    for folder in _folders(request).values():
+        check_compatible(folder, data, folder=request.data)
     seed = trainer_seed(request.seed, "latent", "evaluate")
     with replaced(request.output) as fresh, deterministic(threads=request.threads, seed=seed):
-        figures = [
-            _evaluate_model(model, data, request, votes=votes, device=device, fresh=fresh)
-            for model in request.models
-        ]
-        content: dict[str, Any] = {"models": figures}
-        if votes is not None:
-            submitted = votes.submit(fresh / SUBMISSION_NAME, voters=request.params.voters)
-            content["arc"] = {**votes.metrics(), **submitted}
-        write_json(fresh / METRICS_NAME, content)
-        write_text(fresh / REPORT_NAME, report_page(content, fresh))
+        found = _find(request, data, fresh, is_arc=is_arc)
+        study, series = make_prr_study(
+            found, evaluate=request.intervals, seed=request.seed, provenance=request.provenance
+        )
+        write_study(fresh, study, series, puzzles(data))
+        write_attempts(fresh / ATTEMPTS_KIND, attempts(found, series))
+        write_page(fresh / REPORT_NAME, study, prr_page(study, fresh, is_arc=is_arc))
         return manifests.seal(fresh, kind=KIND, key=request.key)
+
+
+def _folders(request: LatentEvaluation) -> dict[str, pathlib.Path]:
+    """The models by a name of their own, the control last."""
+    found: dict[str, pathlib.Path] = {}
+    controls = [] if request.control is None else [request.control]
+    for place, folder in enumerate([*request.models, *controls]):
+        found[f"{folder.name} {place}" if folder.name in found else folder.name] = folder
+    return found
+
+
+def _find(
+    request: LatentEvaluation, data: PuzzleSet, fresh: pathlib.Path, *, is_arc: bool
+) -> Findings:
+    """Evaluate all models; on ARC all but the control vote."""
+    votes = ArcVotes(request.data, data) if is_arc else None
+    folders, num_models = _folders(request), len(request.models)
+    answers_NAL = read_answers(request.data, data)
+    sets = {}
+    for place, (name, folder) in enumerate(folders.items()):
+        is_control = place >= num_models
+        sets[name] = evaluate_set(
+            load_model(folder, device=compute_device()),
+            data,
+            request.params,
+            seed=request.seed,
+            answers_NAL=answers_NAL,
+            listeners=[
+                partial(_report, request.progress, place, len(folders), len(data.inputs_NL)),
+                *([] if is_control else [partial(_draw, request, data, fresh)]),
+                *([] if is_control or votes is None else [votes.add]),
+            ],
+            mask=grid_mask if is_arc else full_mask,
+        )
+    names = [*sets]
+    return Findings(
+        models={name: sets[name] for name in names[:num_models]},
+        control={name: sets[name] for name in names[num_models:]},
+        arc=None
+        if votes is None
+        else {
+            **votes.metrics(),
+            **votes.submit(fresh / SUBMISSION_NAME, voters=request.params.voters),
+        },
+    )
+
+
+def _report(progress: Progress, place: int, models: int, size: int, part: PredictedBatch) -> None:
+    progress(place * size + part.stop, models * size)
+
+
+def _draw(
+    request: LatentEvaluation, data: PuzzleSet, fresh: pathlib.Path, part: PredictedBatch
+) -> None:
+    is_arc = is_arc_folder(request.data)
+    draw_examples(part, data, fresh, count=request.params.pictures, is_arc=is_arc)
 
 
 def compute_device() -> torch.device:
@@ -104,35 +167,6 @@ def _check(request: LatentEvaluation, *, is_arc: bool) -> None:
         raise BadInputError(f"{request.data}: only answers to puzzles of ARC vote; name one model")
 
 
-def _evaluate_model(
-    folder: pathlib.Path,
-    data: PuzzleSet,
-    request: LatentEvaluation,
-    *,
-    votes: ArcVotes | None,
-    device: torch.device,
-    fresh: pathlib.Path,
-) -> dict[str, Any]:
-    model = load_model(folder, device=device)
-    answers_NAL = read_answers(request.data, data)
-    known = AnswerCoverage(answers_NAL) if answers_NAL is not None else None
-
-    def watch(part: PredictedBatch) -> None:
-        draw_examples(part, data, fresh, count=request.params.pictures, is_arc=votes is not None)
-        request.progress(part.stop, len(data.inputs_NL))
-
-    figures = evaluate_set(
-        model,
-        data,
-        request.params,
-        seed=request.seed,
-        listeners=[watch, *(keeper.add for keeper in (votes, known) if keeper is not None)],
-        mask=grid_mask if votes is not None else full_mask,
-    )
-    found = {"by_right_answers": known.metrics()} if known is not None else {}
-    return {"model": folder.name, **figures, **found}
-
-
 def draw_examples(
     part: PredictedBatch, data: PuzzleSet, folder: pathlib.Path, *, count: int, is_arc: bool
 ) -> None:
@@ -148,21 +182,4 @@ def draw_examples(
             notes_K=notes,
             is_arc=is_arc,
         )
-        write_text(folder / "pictures" / f"example-{example:03d}.svg", picture)
-
-
-def report_page(content: dict[str, Any], folder: pathlib.Path) -> str:
-    """A self-contained HTML page: pictures, then metrics as JSON."""
-    pictures = sorted((folder / "pictures").glob("*.svg"))
-    drawn = "\n".join(
-        f"<figure><figcaption>{path.stem}</figcaption>{path.read_text('utf-8')}</figure>"
-        for path in pictures
-    )
-    figures = html.escape(json.dumps(content, indent=1))
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Latent branches</title>'
-        "<style>body{font-family:sans-serif;margin:2em}figure{overflow-x:auto;margin:1em 0}</style>"
-        "<h1>Latent branches</h1><p>A green frame: every asked position is right. The oracle looks "
-        "at the label and is an upper bound.</p>\n"
-        f"{drawn}\n<h2>Figures</h2><pre>{figures}</pre></html>\n"
-    )
+        write_text(folder / PICTURES_NAME / f"{example_name(example)}.svg", picture)

@@ -1,0 +1,168 @@
+"""Judges K answers: which are right, and which of them each label-free rule selects.
+
+Answers are compared with the label at labelled positions, or with all right answers where those are known.
+Rows without labels (secret answers) are only counted. On ARC the labelled positions reveal the size of the
+answer, so submissions use `grid_voting`, which sees no label.
+
+Axes: B rows, K branches, A right answers, L positions of the sequence, V tokens.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from pipeline_lib.systems.prr.evaluation.branch_answers import (
+    PICKS,
+    AnswerTokens,
+    Bools,
+    BranchAnswers,
+    BranchIndices,
+    Floats,
+    decode_answers,
+    equal_answers,
+)
+from pipeline_lib.systems.prr.model.losses import branch_losses, exact_match
+from pipeline_lib.systems.prr.model.protocol import IGNORED_LABEL, Batch, BranchOutput
+
+ORACLE = "oracle"
+"""The rule that looks at the label: an upper bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedRows:
+    """Real rows with labels, judged by their labels."""
+
+    places_B: BranchIndices
+    """Index in the set."""
+    unlabelled: int
+    """Real rows without labels."""
+    right_BK: Bools
+    scores_BK: Floats
+    """Logits of the scorer."""
+    confidences_BK: Floats
+    """Mean log-probability of the answer at the labelled positions."""
+    picked: Mapping[str, BranchIndices]
+    """By rule, the selected branch [B]."""
+    best_B: BranchIndices
+    """The branch with the lowest loss."""
+    distinct: int
+    """Sum over rows of the number of distinct answers."""
+    disagreement: float
+    """Sum over rows of the share of labels at which two branches differ, mean over pairs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveredRows:
+    """Rows judged by all right answers of an example, of which the label is only one."""
+
+    answers_B: BranchIndices
+    """Number of distinct right answers."""
+    found_B: npt.NDArray[np.float64]
+    """Share of them that some branch gives."""
+    right_BK: Bools
+    picked: Mapping[str, BranchIndices]
+
+
+Rows = TypeVar("Rows", JudgedRows, CoveredRows)
+
+
+def right_by_rule(rows: JudgedRows | CoveredRows) -> dict[str, Bools]:
+    """By rule, and for the oracle: whether the selected branch is right [B]."""
+    every = np.arange(len(rows.right_BK))
+    chosen = {name: rows.right_BK[every, picked_B] for name, picked_B in rows.picked.items()}
+    return {**chosen, ORACLE: np.asarray(rows.right_BK.any(1))}
+
+
+def decidable(rows: JudgedRows) -> Bools:
+    """Rows with right and wrong branches, where selection matters [B]."""
+    return np.asarray(rows.right_BK.any(1) & ~rows.right_BK.all(1))
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """The rows of several batches: arrays are concatenated, sums added."""
+    columns = {
+        field.name: [getattr(part, field.name) for part in parts] for field in fields(parts[0])
+    }
+    return type(parts[0])(**{name: _joined(column) for name, column in columns.items()})
+
+
+def _joined(column: Sequence[Any]) -> Any:
+    if isinstance(column[0], Mapping):
+        return {name: np.concatenate([one[name] for one in column]) for name in column[0]}
+    return np.concatenate(column) if isinstance(column[0], np.ndarray) else sum(column)
+
+
+@torch.no_grad()
+def judge_batch(output: BranchOutput, batch: Batch, *, start: int = 0) -> JudgedRows:
+    """Judge a batch whose first row is example ``start`` of its set."""
+    asked_BL = batch.labels_BL != IGNORED_LABEL
+    labelled_B = batch.real_B & asked_BL.any(1)
+    kept_B, asked_BLn = labelled_B.cpu().numpy(), asked_BL.cpu().numpy()
+
+    def mask(tokens_BKL: AnswerTokens) -> Bools:
+        return np.broadcast_to(asked_BLn[:, None], tokens_BKL.shape)
+
+    given = decode_answers(output, mask).rows(kept_B)
+    losses_BK = branch_losses(output.logits_BKLV, batch.labels_BL)[labelled_B]
+    return JudgedRows(
+        places_B=start + np.flatnonzero(kept_B),
+        unlabelled=int((batch.real_B & ~labelled_B).sum()),
+        right_BK=exact_match(output.logits_BKLV, batch.labels_BL)[labelled_B].cpu().numpy(),
+        scores_BK=given.scores_BK,
+        confidences_BK=given.confidences_BK,
+        picked={name: pick(given) for name, pick in PICKS.items()},
+        best_B=losses_BK.argmin(1).cpu().numpy(),
+        distinct=int((~np.tril(equal_answers(given), -1).any(-1)).sum()),
+        disagreement=_disagreement(given.kept_BKL, asked_BLn[kept_B]),
+    )
+
+
+def cover_batch(answers: BranchAnswers, right_BAL: AnswerTokens) -> CoveredRows:
+    """Judge answers by all right ones; repeats among these count once."""
+    hits_BKA = (answers.kept_BKL[:, :, None] == right_BAL[:, None]).all(-1)
+    first_BA = np.zeros(right_BAL.shape[:2], dtype=np.bool_)
+    for row, right_AL in enumerate(right_BAL):
+        first_BA[row, np.unique(right_AL, axis=0, return_index=True)[1]] = True
+    answers_B = first_BA.sum(1)
+    return CoveredRows(
+        answers_B=answers_B,
+        found_B=(hits_BKA.any(1) & first_BA).sum(1) / answers_B,
+        right_BK=hits_BKA.any(2),
+        picked={name: pick(answers) for name, pick in PICKS.items()},
+    )
+
+
+def branch_figures(rows: JudgedRows) -> dict[str, float]:
+    """What several branches do besides being right; empty without rows, or for a single branch.
+
+    ``decidable``: share of rows with right and wrong branches. ``usage entropy``: normalised entropy of the branch
+    with the lowest loss, 1 if uniform. ``distinct outputs``: answers per row, 1 to K. ``disagreement``: share of
+    labels at which two branches differ, mean over pairs.
+    """
+    num_rows, num_branches = rows.right_BK.shape
+    if not num_rows or num_branches == 1:
+        return {}
+    used = np.bincount(rows.best_B, minlength=num_branches).tolist()
+    return {
+        "decidable": int(decidable(rows).sum()) / num_rows,
+        "usage entropy": _relative_entropy(used),
+        "distinct outputs": rows.distinct / num_rows,
+        "disagreement": rows.disagreement / num_rows,
+    }
+
+
+def _disagreement(kept_BKL: AnswerTokens, asked_BL: Bools) -> float:
+    num_branches = kept_BKL.shape[1]
+    pairs = max(1, num_branches * (num_branches - 1))
+    differ_B = (kept_BKL[:, :, None] != kept_BKL[:, None]).sum((1, 2, 3))
+    return float((differ_B / (pairs * asked_BL.sum(-1))).sum())
+
+
+def _relative_entropy(counts: Sequence[int]) -> float:
+    shares = [count / sum(counts) for count in counts if count]
+    return -sum(share * math.log(share) for share in shares) / math.log(len(counts))
