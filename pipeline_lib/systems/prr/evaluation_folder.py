@@ -29,7 +29,7 @@ from pipeline_lib.systems.prr.evaluation.evaluate import (
 )
 from pipeline_lib.systems.prr.evaluation.pictures import example_svg
 from pipeline_lib.systems.prr.model.compatibility import check_compatible
-from pipeline_lib.systems.prr.model.saved_model import load_model
+from pipeline_lib.systems.prr.model.saved_model import load_model, read_config
 from pipeline_lib.systems.prr.study import (
     PICTURES_NAME,
     Findings,
@@ -69,7 +69,8 @@ def evaluate_latent(request: LatentEvaluation) -> Manifest:
     """Evaluate and write the folder; a finished evaluation with the same key is reused.
 
     Raises:
-        BadInputError: several models without ``ensemble``, or a model trained for other data.
+        BadInputError: several models without ``ensemble``, a control of several branches, or a model trained for
+            other data.
     """
     finished = manifests.current(request.output, kind=KIND, key=request.key)
     if finished is not None:
@@ -165,6 +166,10 @@ def _check(request: LatentEvaluation, *, is_arc: bool) -> None:
         )
     if len(request.models) > 1 and not is_arc:
         raise BadInputError(f"{request.data}: only answers to puzzles of ARC vote; name one model")
+    if request.control is not None:
+        branches = read_config(request.control).model.num_branches
+        if branches > 1:
+            raise BadInputError(f"{request.control}: {branches} branches; the control has one")
 
 
 def draw_examples(

@@ -164,6 +164,7 @@ def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
         ("train two --output model --minutes nan", "--minutes"),
         ("evaluate nowhere --data two --output found", "no latent model"),
         ("evaluate model --control nowhere --data two --output found", "no latent model"),
+        ("evaluate model --control model --data two --output found", "3 branches; the control"),
         ("evaluate model model --data two --output found", "--ensemble-checkpoints"),
         ("evaluate model --data two --output found --set prr.evaluate.rollouts=2", "set noise"),
         ("build-synthetic --output other --set prr.data.task=folder", "go together"),

@@ -108,7 +108,8 @@ def test_other_intervals_and_a_control_evaluate_again(place):
     assert place.evaluate(params_with()) == 1
     place.resamples = 200
     assert place.evaluate(params_with()) == 1
-    place.control = place.folder / "model"
+    place.control = place.folder / "control"
+    train_on(place.folder / "data", place.control, params_with(num_branches=1), seed=1)
     assert place.evaluate(params_with()) == 2
     assert place.evaluate(params_with()) == 0
 
