@@ -1,13 +1,11 @@
 """`--seeds`: a whole system once a seed, as a user runs it."""
 
-import pytest
 
 from pipeline_lib.store.files import read_json
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows.systems.test_latent_flow import TINY
 
 
-@pytest.mark.xfail(reason="`prr run` does not write reports/prr yet", strict=True)
 def test_two_seeds_of_prr(reasonloop, tmp_path):
     """Each in a folder of its own, then both together; a second call repeats no step and adds a third seed."""
     profile, root = tmp_path / "tiny.yaml", tmp_path / "workspace"
