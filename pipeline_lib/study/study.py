@@ -228,15 +228,17 @@ def make_study(  # noqa: PLR0913 - the parts of a study
 
     Args:
         system: its name.
-        series: in the order of the file; every arm of a contrast is the arm of one of them.
-        contrasts: the one that the run is about first.
+        series: in the order of the file.
+        contrasts: the one that the run is about first. An arm of contrasts alone, as a reference that is chosen among
+            other arms, has a base name of its own.
         evaluate: resamples and confidence_level.
         seed: root seed of the intervals.
         provenance: as of :func:`provenance_of`.
         left_out: problems by the reason why they are in no figure.
         compute: see `Study.compute`.
     """
-    arms = [one.arm for one in series]
+    sides = [side for one in contrasts for side in (one.candidate, one.reference)]
+    arms = [one.arm for one in (*series, *sides)]
     names = arm_names(arms)
     found = [_difference(one, names, evaluate, seed=seed) for one in contrasts]
     adjusted = _holm(contrasts, found)

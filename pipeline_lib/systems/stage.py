@@ -67,7 +67,7 @@ class Stage:
     """Dotted keys of params.yaml that the result depends on."""
     outputs: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
-    """Outputs with the figures that experiments are compared by."""
+    """Files with the figures that experiments are compared by; outputs, or in a folder that is one."""
     in_rounds: bool = False
     """Done in every round of the loop."""
     fans_out: Literal["always", "in later rounds", "never"] = "never"

@@ -1,7 +1,7 @@
 """Figures of accuracy against costs: the points of an arm's family joined by a line."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import matplotlib as mpl
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
@@ -11,7 +11,7 @@ from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.names import ACCURACIES
 from pipeline_lib.study.pages.figures import INK, STYLE, Plot, new_figure, svg_text
 from pipeline_lib.study.pages.wording import percent
-from pipeline_lib.study.study import ALL, Study
+from pipeline_lib.study.study import ALL, Setting, Study
 
 AXES: Mapping[str, Callable[[Cost], float]] = {
     "drawn tokens": lambda cost: cost.drawn,
@@ -44,8 +44,9 @@ class CostPoint:
     """Names of `AXES` on which the point is ringed."""
 
 
-def cost_figures(study: Study) -> list[Plot]:
-    """A figure for each cost; none with fewer than two points."""
+def cost_figures(study: Study, *, by: str | None = None) -> list[Plot]:
+    """A figure for each cost, and for each value of the setting ``by``; none with fewer than two points."""
+    settings = {one.name: one.settings for one in study.arms}
     bounds = {one.name for one in study.arms if one.upper_bound}
     points = [
         CostPoint(
@@ -58,14 +59,27 @@ def cost_figures(study: Study) -> list[Plot]:
         for one in study.points
         if one.subset == ALL and one.measure in ACCURACIES and one.cost is not None
     ]
-    return plot_costs(points, name=study.system)
+    parts: dict[Setting | None, list[CostPoint]] = {}
+    for one in points:
+        parts.setdefault(settings[one.label].get(by or ""), []).append(one)
+    if len(parts) < 2:
+        return plot_costs(points, name=study.system)
+    return [
+        plot
+        for number, (value, own) in enumerate(parts.items(), start=1)
+        for plot in plot_costs(
+            [replace(one, family=one.family.replace(f" {by}={value}", "")) for one in own],
+            name=f"{study.system}_{number}",
+            title=f"Accuracy of {value}",
+        )
+    ]
 
 
-def plot_costs(points: Sequence[CostPoint], *, name: str) -> list[Plot]:
+def plot_costs(points: Sequence[CostPoint], *, name: str, title: str = "Accuracy") -> list[Plot]:
     """Accuracy against each cost of `AXES`; none with fewer than two points."""
     if len(points) < 2:
         return []
-    return [_plot(points, axis, of, name=name) for axis, of in AXES.items()]
+    return [_plot(points, axis, of, name=name, title=title) for axis, of in AXES.items()]
 
 
 def family_of(arm: str, measure: str) -> str:
@@ -75,7 +89,12 @@ def family_of(arm: str, measure: str) -> str:
 
 
 def _plot(
-    points: Iterable[CostPoint], axis: str, of: Callable[[Cost], float], *, name: str
+    points: Iterable[CostPoint],
+    axis: str,
+    of: Callable[[Cost], float],
+    *,
+    name: str,
+    title: str,
 ) -> Plot:
     families: dict[str, list[CostPoint]] = {}
     for one in points:
@@ -123,8 +142,8 @@ def _plot(
         ends = "; ".join(f"{family}: {_ends(own, of)}" for family, own in families.items())
         return Plot(
             name=f"{name}_{axis.split(' ', maxsplit=1)[0]}{'_total' if 'prompt' in axis else ''}",
-            title=f"Accuracy against {axis}",
-            alt=f"Accuracy over {axis}. {ends}.",
+            title=f"{title} against {axis}",
+            alt=f"{title} over {axis}. {ends}.",
             svg=svg_text(figure),
             width=round(96 * width),
             height=round(96 * height),

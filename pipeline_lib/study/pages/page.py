@@ -90,6 +90,8 @@ class Page:
     """None for a page over several evaluations, which has no method, seed and params of its own."""
     notes: Sequence[str] = ()
     """Sentences about the method of this evaluation."""
+    figures_by: str | None = None
+    """Setting by which the figures of accuracy against cost are divided."""
     plots: Sequence[Plot] = ()
     tables: Sequence[Table] = ()
     sections: Sequence[Section] = ()
@@ -113,7 +115,7 @@ def write_page(path: pathlib.Path, study: Study, page: Page) -> None:
             headline=headline,
             claims=claims,
             terms=terms,
-            plots=[*cost_figures(study), *page.plots],
+            plots=[*cost_figures(study, by=page.figures_by), *page.plots],
             tables=[*study_tables(study), *page.tables],
         ),
     )

@@ -1,6 +1,5 @@
 """`--seeds`: a whole system once a seed, as a user runs it."""
 
-
 from pipeline_lib.store.files import read_json
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows.systems.test_latent_flow import TINY

@@ -11,6 +11,7 @@ from pipeline_lib.store import shards
 from pipeline_lib.store.files import read_json
 from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.headline import claims_of
+from pipeline_lib.study.pages.cost_figures import cost_figures
 from pipeline_lib.study.pages.page import Page, Paper, write_page
 from pipeline_lib.study.statistics.intervals import score_interval
 from pipeline_lib.study.study import (
@@ -69,6 +70,16 @@ def test_points_and_differences():
     assert (gain.arm, gain.reference, gain.value, gain.n) == ("peers", "plain", 0.5, 40)
     assert gain.finding == "gain"
     assert [(one.reason, one.n) for one in found.left_out] == [("a call failed", 2)]
+
+
+def test_a_reference_that_is_no_series_has_a_name_and_no_point():
+    """As one that is chosen among other arms."""
+    best = dataclasses.replace(WEAK, arm=Arm(base="best vote, drawn", settings={"for": "peers"}))
+    pair = Contrast(candidate=STRONG, reference=best, seed_names=("x",))
+    found = make_study("toy", [STRONG], [pair], evaluate=EVALUATE, seed=7, provenance={})
+    assert [one.name for one in found.arms] == ["peers", "best vote, drawn"]
+    assert [one.arm for one in found.points] == ["peers"]
+    assert found.headline.reference == "best vote, drawn"
 
 
 def test_a_point_of_one_attempt_has_wilsons_interval():
@@ -142,3 +153,15 @@ def test_no_gain_says_what_could_not_show():
     title, _, limit = claims_of(found)
     assert title == "No significant gain of plain over plain in accuracy"
     assert "cannot be told from chance" in limit
+
+
+def test_figures_of_each_value_of_a_setting():
+    """Three costs of two models; the model is in the title, not in the legend. Of one model the figures are whole."""
+    values = [series(base, [1.0], model=model) for model in "ab" for base in ("plain", "peers")]
+    plots = cost_figures(study_of(further=values), by="model")
+    assert [one.name for one in plots[::3]] == ["toy_1_drawn", "toy_2_drawn"]
+    assert plots[3].title == "Accuracy of b against drawn tokens"
+    assert "model=" not in plots[3].svg
+    assert [one.name for one in cost_figures(study_of(further=values[:2]), by="model")] == [
+        *("toy_drawn", "toy_drawn_total", "toy_critical"),
+    ]
