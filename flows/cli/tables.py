@@ -1,13 +1,14 @@
 """Claims and tables of a study on a console."""
 
+import pathlib
 from collections.abc import Mapping
 
 from rich.table import Table
 
 from flows.run.terminal import console, say
-from pipeline_lib.study.pages.page import study_tables
+from pipeline_lib.study.pages.page import REPORT_NAME, study_tables
 from pipeline_lib.study.pages.tables import Table as ReportTable
-from pipeline_lib.study.study import Study
+from pipeline_lib.study.study import METRICS_NAME, Study
 
 
 def print_claims(study: Study) -> None:
@@ -18,11 +19,13 @@ def print_claims(study: Study) -> None:
         say(sentence)
 
 
-def print_study(study: Study) -> None:
-    """Print the tables of a study, then its claims."""
+def print_study(study: Study, folder: pathlib.Path) -> None:
+    """Print the tables of a study, its claims, and the paths of its files in ``folder``."""
     for table in study_tables(study):
         print_table(table)
     print_claims(study)
+    for name in (METRICS_NAME, REPORT_NAME):
+        say(str(folder / name))
 
 
 def print_table(table: ReportTable) -> None:

@@ -1,5 +1,6 @@
 """`reasonloop pacore run` on a finished smoke run: stages, reuse, a kill, a missing policy."""
 
+import itertools
 import shutil
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.pacore.stages import PACORE
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows import smoke_runs
@@ -27,12 +29,18 @@ def test_three_models_are_compared(pacore_run):
     """Policy, synthesizer and control on the same problems, each strategy against the votes of all three."""
     worked = [event["stage"] for event in read_events(pacore_run) if event["event"] == "stage"]
     assert worked == [stage.name for stage in PACORE.stages]
-    results = read_json(pacore_run / "reports" / "pacore" / "metrics.json")
-    assert [result["model"] for result in results] == ["policy", "synthesizer", "control"]
-    assert {result["num_problems"] for result in results} == {24}
-    for result in results:
-        assert {one["voters"] for one in result["against"]} == {"policy", "synthesizer", "control"}
-    assert (pacore_run / "reports" / "pacore" / "report.html").is_file()
+    folder = pacore_run / "reports" / "pacore"
+    study = read_study(folder / "metrics.json")
+    models = {"policy", "synthesizer", "control"}
+    settings = {one.name: one.settings for one in study.arms}
+    pairs = {
+        (settings[one.arm]["model"], settings[one.reference]["model"]) for one in study.differences
+    }
+    assert pairs == set(itertools.product(models, repeat=2))
+    assert {one.n for one in study.differences} == {24}
+    assert study.headline.arm == "rounds 2,1 model=synthesizer"
+    assert read_json(folder / "summary.json")["gain"] == study.headline.value
+    assert (folder / "report.html").read_text("utf-8").count("<img ") == 3 * len(models)
 
 
 def test_other_strategies_are_evaluated_with_the_same_models(
@@ -47,8 +55,8 @@ def test_other_strategies_are_evaluated_with_the_same_models(
     work = [e["stage"] for e in read_events(copy, offset=offset) if e["event"] == "work"]
     assert set(work) == {"pacore-evaluate"}
     assert digests(copy) == before
-    results = read_json(copy / "reports" / "pacore" / "metrics.json")
-    assert "RSA " not in str(results)
+    study = read_study(copy / "reports" / "pacore" / "metrics.json")
+    assert not any(one.name.startswith("RSA") for one in study.arms)
 
 
 def test_the_synthesizer_answers(reasonloop, pacore_run):

@@ -23,8 +23,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.publish.reporting.revision import read_revision
 from pipeline_lib.store.files import check_output
-from pipeline_lib.study.pages.page import REPORT_NAME
-from pipeline_lib.study.study import METRICS_NAME, provenance_of
+from pipeline_lib.study.study import provenance_of
 
 if TYPE_CHECKING:
     from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
@@ -193,9 +192,8 @@ def evaluate(
             setting,
             on_progress=moved,
         )
-    print_study(evaluated.study)
-    for name in (METRICS_NAME, evaluation.ROLLOUTS_NAME, REPORT_NAME):
-        say(str(output / name))
+    print_study(evaluated.study, output)
+    say(str(output / evaluation.ROLLOUTS_NAME))
 
 
 def trace(  # noqa: PLR0913 - one argument per option

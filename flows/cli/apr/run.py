@@ -13,9 +13,8 @@ from flows.cli.options import (
 from flows.cli.orchestrated import run_whole
 from flows.cli.seeds import run_each
 from flows.cli.tables import print_study
-from flows.run.terminal import say
 from pipeline_lib.params.whole import Params
-from pipeline_lib.study.study import read_study
+from pipeline_lib.study.study import METRICS_NAME, read_study
 from pipeline_lib.systems.apr.stages import APR
 
 
@@ -42,6 +41,4 @@ def run(
 def _run(root: pathlib.Path, params: Params) -> None:
     run = run_whole(APR, root, params)
     folder = run.workspace.apr.reports
-    print_study(read_study(folder / "metrics.json"))
-    for name in ("metrics.json", "report.html"):
-        say(str(folder / name))
+    print_study(read_study(folder / METRICS_NAME), folder)

@@ -21,7 +21,6 @@ from flows.cli.tables import print_study
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.study.pages.page import REPORT_NAME
 from pipeline_lib.study.study import METRICS_NAME, read_study
 from pipeline_lib.systems.classmate.stages import CLASSMATE
 
@@ -52,9 +51,7 @@ def run(
 
 def _run(root: pathlib.Path, params: Params) -> None:
     folder = run_whole(CLASSMATE, root, params).workspace.classmate.reports
-    print_study(read_study(folder / METRICS_NAME))
-    for name in (METRICS_NAME, REPORT_NAME):
-        say(str(folder / name))
+    print_study(read_study(folder / METRICS_NAME), folder)
 
 
 def show(

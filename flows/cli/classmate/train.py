@@ -13,8 +13,6 @@ from flows.run.admission import check_trackers
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import ExecutionParams
-from pipeline_lib.study.pages.page import REPORT_NAME
-from pipeline_lib.study.study import METRICS_NAME
 
 _PROCESSES = ExecutionParams(runner="thread")
 """Peers are processes of this machine."""
@@ -142,6 +140,4 @@ def evaluate(
             controls=control,
             on_progress=lambda _name, done, total: moved(done, total),
         )
-    print_study(found.study)
-    for name in (METRICS_NAME, REPORT_NAME):
-        say(str(output / name))
+    print_study(found.study, output)

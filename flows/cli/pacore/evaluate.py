@@ -1,7 +1,7 @@
 """`reasonloop pacore evaluate` and `run`."""
 
 import pathlib
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -20,16 +20,15 @@ from flows.cli.options import (
 from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
 from flows.cli.seeds import run_each
-from flows.cli.tables import print_table
+from flows.cli.tables import print_study
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import split_notes
-from pipeline_lib.store.files import read_json
 from pipeline_lib.systems.pacore.stages import PACORE
 
 if TYPE_CHECKING:
-    from pipeline_lib.systems.pacore.evaluation.result import PacoreResult
+    from pipeline_lib.study.study import Study
 
 
 def evaluate(
@@ -52,8 +51,9 @@ def evaluate(
     """Compare synthesis with votes on the test problems of a data set; a killed evaluation continues.
 
     Each strategy of `pacore.evaluate` is compared with the best vote that draws no more tokens, reads and draws
-    no more, or has no longer critical path; with several models, also with the votes of the others. A vote is
-    capped where that of all `pacore.evaluate.plain_paths` costs less than the strategy.
+    no more, or has no longer critical path; with several models, also with the votes of the others. The evaluation is
+    about the last model. A vote is capped where even the vote of all `pacore.evaluate.plain_paths` costs less than the
+    strategy.
 
     **Examples:**
 
@@ -63,26 +63,23 @@ def evaluate(
     if len(set(models)) < len(models):
         raise BadInputError(f"{' '.join(models)}: a model is given twice")
     loaded = params.load({"prepare.test_problems": problems, "serve.engine": engine})
-    from pipeline_lib.systems.pacore.evaluation import comparison  # noqa: PLC0415 - scipy is slow
-    from pipeline_lib.systems.pacore.evaluation import evaluate as evaluation  # noqa: PLC0415
+    from pipeline_lib.systems.pacore.evaluation import evaluate as evaluation  # noqa: PLC0415 - scipy is slow
 
     splits = evaluation.read_splits(loaded)
     if (note := split_notes(asdict(splits.report)).get("test")) is not None:
         say(note)
     files = evaluation.EvaluationFiles(folder=output)
     with progress_bar("pacore evaluate") as moved:
-        results = evaluation.evaluate_models(
+        study = evaluation.evaluate_models(
             {model: model for model in models},
             splits.test,
             files,
             loaded,
+            about=models[-1],
             workers=workers,
             on_progress=moved,
         )
-    for one in results:
-        print_table(comparison.point_table(one))
-        _print_comparison(one)
-    _print_files(files.metrics, files.report)
+    print_study(study, output)
 
 
 def run(
@@ -108,23 +105,16 @@ def run(
 def _run(root: pathlib.Path, params: Params) -> None:
     run = run_whole(PACORE, root, params)
     folder = run.workspace.pacore.reports
-    from pipeline_lib.systems.pacore.evaluation.result import read_results  # noqa: PLC0415 - scipy is slow
+    from pipeline_lib.study.study import METRICS_NAME, read_study  # noqa: PLC0415 - scipy is slow
 
-    results = {one.model: one for one in read_results(read_json(folder / "metrics.json"))}
-    _print_comparison(results["synthesizer"])
-    _print_files(folder / "metrics.json", folder / "report.html")
+    print_study(_of_synthesizer(read_study(folder / METRICS_NAME)), folder)
 
 
-def _print_comparison(result: "PacoreResult") -> None:
-    from pipeline_lib.systems.pacore.evaluation import comparison  # noqa: PLC0415 - scipy is slow
-
-    print_table(comparison.against_table(result))
-    print_table(comparison.reference_table(result))
-    print_table(comparison.last_call_table(result))
-    for sentence in comparison.headline(result):
-        say(sentence)
-
-
-def _print_files(*files: pathlib.Path) -> None:
-    for path in files:
-        say(str(path))
+def _of_synthesizer(study: "Study") -> "Study":
+    """Without the figures of the other models."""
+    own = {one.name for one in study.arms if one.settings["model"] == "synthesizer"}
+    return replace(
+        study,
+        points=tuple(one for one in study.points if one.arm in own),
+        differences=tuple(one for one in study.differences if one.arm in own),
+    )

@@ -59,6 +59,7 @@ def evaluate(run: Run) -> None:
         _test_problems(run),
         _files(run),
         run.params,
+        about="synthesizer",
         workers=run.params.execution.workers,
         on_progress=step_recorder(run.root, "pacore-evaluate"),
     )

@@ -70,6 +70,7 @@ PACORE = System(
                 ),
             ),
             outputs=("reports/pacore",),
+            metrics=("reports/pacore/summary.json",),
         ),
     ),
     labels=lambda params: (params.pacore.train.method,),

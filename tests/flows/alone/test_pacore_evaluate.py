@@ -1,6 +1,5 @@
 """`reasonloop pacore evaluate` against a scripted server: strategies, shared calls, resume, the report."""
 
-import json
 import re
 
 import pytest
@@ -9,6 +8,8 @@ from starlette.responses import JSONResponse
 from flows.cli.app import main
 from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.trained import write_record
+from pipeline_lib.store import shards
+from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.pacore.evaluation.evaluate import read_splits
 from pipeline_lib.systems.pacore.message_cache import read_cache
 from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
@@ -60,20 +61,27 @@ def test_strategies_share_their_plain_paths(server, tmp_path, capsys):
 def test_metrics_and_report(server, tmp_path):
     """Every strategy against votes on three axes; rounds unfold; model output is escaped; no request."""
     assert evaluate(server, tmp_path / "report") == 0
-    [result] = json.loads((tmp_path / "report" / "metrics.json").read_text("utf-8"))
-    assert result["num_problems"] == NUM_PROBLEMS
-    strategies = {one["strategy"] for one in result["against"]}
+    study = read_study(tmp_path / "report" / "metrics.json")
+    strategies = {one.arm for one in study.differences}
     assert strategies == {
         *("rounds 2,1", "rounds 4,2,1", "rounds 4,2,1, early stop"),
         "RSA 3, subsets of 2, 2 steps",
     }
-    assert len(result["against"]) == 3 * len(strategies)
+    assert len(study.differences) == 3 * len(strategies)
+    assert {one.n for one in study.differences} == {NUM_PROBLEMS}
+    assert study.headline.arm == "rounds 2,1"
+    assert study.headline.reference == "best vote, drawn for=rounds 2,1"
+    attempts = shards.read_table(tmp_path / "report" / "attempts")
+    assert len(attempts) == NUM_PROBLEMS * (6 + len(strategies))
+    assert {one["arm"] for one in attempts} == {"one path", *strategies}
     text = (tmp_path / "report" / "report.html").read_text("utf-8")
+    assert study.claims[0] in text
     assert text.count("<img ") == 3
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)" in text
-    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
-    assert "Round 3" in text
+    assert not re.search(r'src="(?!data:)', text)
+    assert re.findall(r'href="([^"#]*)', text) == ["https://arxiv.org/abs/2601.05593"]
+    assert "rounds 4,2,1: round 3" in text
 
 
 def test_a_cache_of_the_train_split_has_no_evaluated_problem(server, tmp_path):
@@ -100,13 +108,12 @@ def test_problems_of_a_training_are_a_loud_line(server, tmp_path, monkeypatch, c
     (tmp_path / MODEL).mkdir(parents=True)
     write_record(tmp_path / MODEL, asked, start="hub")
     assert evaluate(server, tmp_path / "report") == 0
-    loud = (
-        f"NOT HELD OUT: {NUM_PROBLEMS} of {NUM_PROBLEMS} evaluated problems were in a training of"
-    )
-    [result] = json.loads((tmp_path / "report" / "metrics.json").read_text("utf-8"))
+    loud = f"NOT HELD OUT: the training of rounds 2,1 saw {NUM_PROBLEMS} of the evaluated problems"
+    study = read_study(tmp_path / "report" / "metrics.json")
     page = (tmp_path / "report" / "report.html").read_text("utf-8")
-    for text in (capsys.readouterr().out, page, result["trained_on"][0]):
+    for text in (capsys.readouterr().out, page, " ".join(study.claims)):
         assert loud in " ".join(text.split())
+    assert {one.num_seen for one in study.arms} == {NUM_PROBLEMS}
 
 
 def test_a_failed_call_leaves_its_problem_out(server, tmp_path):
@@ -119,12 +126,12 @@ def test_a_failed_call_leaves_its_problem_out(server, tmp_path):
 
     server.always = one_fails
     assert evaluate(server, tmp_path / "report") == 0
-    [result] = json.loads((tmp_path / "report" / "metrics.json").read_text("utf-8"))
-    assert (result["num_problems"], result["num_left_out"]) == (NUM_PROBLEMS - 1, 1)
+    study = read_study(tmp_path / "report" / "metrics.json")
+    assert (study.headline.n, [one.n for one in study.left_out]) == (NUM_PROBLEMS - 1, [1])
     server.bodies.clear()
     assert evaluate(server, tmp_path / "report") == 0
-    [result] = json.loads((tmp_path / "report" / "metrics.json").read_text("utf-8"))
-    assert (result["num_problems"], result["num_left_out"]) == (NUM_PROBLEMS, 0)
+    study = read_study(tmp_path / "report" / "metrics.json")
+    assert (study.headline.n, study.left_out) == (NUM_PROBLEMS, ())
     assert 1 < len(server.bodies) < 8 * 6
 
 

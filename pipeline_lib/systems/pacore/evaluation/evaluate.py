@@ -1,4 +1,4 @@
-"""Evaluation of models on a data set's test problems: trials, metrics.json and report.html in a folder."""
+"""Evaluation of models on a data set's test problems: trials, the study and its page in a folder."""
 
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,18 +9,32 @@ from pipeline_lib.engines.chat_model import ChatModel, Message
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import Splits, make_splits
-from pipeline_lib.problems.trained import trained_on
+from pipeline_lib.problems.trained import seen_in_training, trained_on
+from pipeline_lib.publish.reporting.revision import read_revision
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
-from pipeline_lib.store.files import check_output, digest_json, write_json
+from pipeline_lib.store.files import check_output, digest_json
 from pipeline_lib.store.journal import Journal, open_journal
 from pipeline_lib.store.shards import split
+from pipeline_lib.study.attempts import ATTEMPTS_KIND, write_attempts
+from pipeline_lib.study.pages.page import REPORT_NAME, Page, Paper, write_page
+from pipeline_lib.study.study import METRICS_NAME, Series, Study, provenance_of, write_study
 from pipeline_lib.systems.pacore.drive import solve_all
-from pipeline_lib.systems.pacore.evaluation.estimates import EstimateContext, estimate
-from pipeline_lib.systems.pacore.evaluation.judging import Scores, judge_texts, judged_problem
-from pipeline_lib.systems.pacore.evaluation.outcomes import JudgedProblem
-from pipeline_lib.systems.pacore.evaluation.page import Page, write_page
-from pipeline_lib.systems.pacore.evaluation.result import PacoreResult, result_rows
+from pipeline_lib.systems.pacore.evaluation.examples import make_examples
+from pipeline_lib.systems.pacore.evaluation.judging import (
+    JudgedProblem,
+    Verdicts,
+    attempts_of,
+    judge_texts,
+    judged_problem,
+)
+from pipeline_lib.systems.pacore.evaluation.study import (
+    EvaluatedModel,
+    StudyContext,
+    attempt_arms,
+    further_tables,
+    pacore_study,
+)
 from pipeline_lib.systems.pacore.evaluation.trials import (
     Strategy,
     Trial,
@@ -33,15 +47,21 @@ from pipeline_lib.systems.pacore.solution import Question, Solution
 from pipeline_lib.verify.dispatch import open_verifier
 from pipeline_lib.verify.golds import open_gold_check
 
-METRICS_NAME = "metrics.json"
-REPORT_NAME = "report.html"
-
+PAPER = Paper(
+    title="PaCoRe: Learning to Scale Test-Time Compute with Parallel Coordinated Reasoning",
+    url="https://arxiv.org/abs/2601.05593",
+)
+NOTE = (
+    "A vote chooses among independent paths without the gold. A synthesis is the last call of rounds in which each "
+    "path sees the paths of the round before. Its reference is the vote that is best on these problems among those "
+    "that cost no more, which favours votes."
+)
 OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationFiles:
-    """Files of an evaluation: metrics.json, report.html, and trials, which a killed evaluation continues from."""
+    """Files of an evaluation: its study, page, tables, and trials, which a killed evaluation continues from."""
 
     folder: pathlib.Path
     replaces: bool = False
@@ -71,7 +91,7 @@ class EvaluationFiles:
 class _Judged:
     trials: dict[str, dict[str, Trial]]
     """By problem and strategy."""
-    scores: Scores
+    verdicts: Verdicts
     problems: Mapping[str, JudgedProblem | None]
     """By id; None: a call or the verifier failed."""
 
@@ -86,15 +106,16 @@ def read_splits(params: Params) -> Splits:
         return make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem)
 
 
-def evaluate_models(
+def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     models: Mapping[str, str],
     problems: Sequence[Problem],
     files: EvaluationFiles,
     params: Params,
     *,
+    about: str,
     workers: int = 1,
     on_progress: OnProgress = lambda _done, _total: None,
-) -> list[PacoreResult]:
+) -> Study:
     """Evaluate each model on ``problems`` with the same seeds and write the results; a killed evaluation continues.
 
     A problem with a failed call of one model is left out for all, so that the models can be compared.
@@ -104,6 +125,7 @@ def evaluate_models(
         problems: of one kind.
         files: to write.
         params: decoding, strategies, verifier, intervals.
+        about: name of the model whose syntheses the evaluation is about.
         workers: processes of the verifier.
         on_progress: called with finished and all trials.
 
@@ -123,17 +145,19 @@ def evaluate_models(
 
         trials = draw_trials(model, problems, files, params, place=place, moved=moved)
         judged[name] = _judge(problems, trials, params, workers=workers)
-    results = [
-        replace(one, trained_on=tuple(trained_on({one.model: models[one.model]}, problems)))
-        for one in _estimate(judged, params)
+    study, series = _study(models, judged, problems, params, about=about)
+    arms = {name: attempt_arms(series, name) for name in models}
+    attempts = [
+        replace(attempt, arm=arms[name][attempt.arm])
+        for name, one in judged.items()
+        for trials in one.trials.values()
+        for trial in trials.values()
+        for attempt in attempts_of(trial, one.verdicts)
     ]
-    write_json(files.metrics, result_rows(results))
-    pages = [
-        Page(result=result, problems=problems, trials=one.trials, scores=one.scores)
-        for result, one in zip(results, judged.values(), strict=True)
-    ]
-    write_page(files.report, pages, num_examples=params.report.num_examples)
-    return results
+    write_attempts(files.folder / ATTEMPTS_KIND, attempts)
+    write_study(files.folder, study, series, problems)
+    write_page(files.report, study, _page(study, judged, problems, params))
+    return study
 
 
 def draw_trials(
@@ -232,23 +256,62 @@ def _judge(
     workers: int,
 ) -> _Judged:
     with open_verifier(params.verify, workers=workers) as verifier:
-        scores = judge_texts(problems, trials, verifier)
+        verdicts = judge_texts(problems, trials, verifier)
         found = {
-            problem.id: judged_problem(problem, trials[problem.id], scores, verifier)
+            problem.id: judged_problem(problem, trials[problem.id], verdicts, verifier)
             for problem in problems
         }
-    return _Judged(trials=trials, scores=scores, problems=found)
+    return _Judged(trials=trials, verdicts=verdicts, problems=found)
 
 
-def _estimate(judged: Mapping[str, _Judged], params: Params) -> list[PacoreResult]:
-    """The result of each model, on the problems that are whole for all of them."""
+def _study(
+    models: Mapping[str, str],
+    judged: Mapping[str, _Judged],
+    problems: Sequence[Problem],
+    params: Params,
+    *,
+    about: str,
+) -> tuple[Study, list[Series]]:
+    """The study of the problems that are whole for all models."""
     columns = [one.problems for one in judged.values()]
-    names = [name for name in columns[0] if all(column[name] for column in columns)]
-    whole = {
-        model: [found for name in names if (found := one.problems[name]) is not None]
-        for model, one in judged.items()
-    }
-    context = EstimateContext(
-        num_left_out=len(columns[0]) - len(names), params=params.evaluate, seed=params.seed
+    whole = [name for name in columns[0] if all(column[name] for column in columns)]
+    evaluated = [
+        EvaluatedModel(
+            name=name,
+            problems=[found for one in whole if (found := judged[name].problems[one])],
+            seen=seen_in_training(model, problems),
+        )
+        for name, model in models.items()
+    ]
+    context = StudyContext(
+        about=about,
+        params=params.evaluate,
+        seed=params.seed,
+        provenance=provenance_of(params, commit=read_revision().get("commit")),
+        num_left_out=len(columns[0]) - len(whole),
     )
-    return estimate(whole, context)
+    study, series = pacore_study(evaluated, context)
+    warnings = trained_on(_unclaimed(models, study), problems)
+    return study.with_claims((*study.claims, *warnings)), series
+
+
+def _unclaimed(models: Mapping[str, str], study: Study) -> dict[str, str]:
+    """The models that the first difference is not of; the claims have a sentence on the training of the others."""
+    first = study.differences[0]
+    settings = [one.settings for one in study.arms if one.name in {first.arm, first.reference}]
+    claimed = {one["model"] for one in settings}
+    return {name: model for name, model in models.items() if name not in claimed}
+
+
+def _page(
+    study: Study, judged: Mapping[str, _Judged], problems: Sequence[Problem], params: Params
+) -> Page:
+    shown = {name: (one.trials, one.verdicts) for name, one in judged.items()}
+    return Page(
+        title="synthesis against votes",
+        paper=PAPER,
+        notes=(NOTE,),
+        figures_by="model",
+        tables=further_tables(study),
+        examples=make_examples(problems, shown, limit=params.report.num_examples),
+    )

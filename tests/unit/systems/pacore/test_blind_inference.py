@@ -47,8 +47,9 @@ def evaluated(server, folder, problems):
         evaluate=EvaluateParams(resamples=100),
         serve=ServeParams(engine="url", url=f"http://127.0.0.1:{server.port}/v1"),
     )
-    [result] = evaluate_models({"m": MODEL}, problems, EvaluationFiles(folder=folder), params)
-    return sorted(map(repr, server.bodies)), result
+    files = EvaluationFiles(folder=folder)
+    study = evaluate_models({"m": MODEL}, problems, files, params, about="m")
+    return sorted(map(repr, server.bodies)), study
 
 
 def test_swapped_golds_change_no_request_and_no_cost(server, tmp_path):
@@ -62,7 +63,8 @@ def test_swapped_golds_change_no_request_and_no_cost(server, tmp_path):
     asked_again, other = evaluated(server, tmp_path / "swapped", swapped)
     assert asked == asked_again
     costs = [
-        [(point.name, point.paths, point.costs) for point in one.points] for one in (result, other)
+        [(point.arm, point.cost) for point in one.points if point.measure == "accuracy"]
+        for one in (result, other)
     ]
     assert costs[0] == costs[1]
     assert result.points != other.points

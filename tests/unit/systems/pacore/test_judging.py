@@ -13,11 +13,14 @@ from pipeline_lib.systems.pacore.drive import solve_in_lockstep
 from pipeline_lib.systems.pacore.evaluation.judging import judged_problem
 from pipeline_lib.systems.pacore.evaluation.trials import PLAIN, Strategy, make_trial, read_trial
 from pipeline_lib.systems.pacore.plan import RoundPlan
+from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.dispatch import open_verifier
 from tests.unit.systems.pacore.scripted_chat import question, scripted, setting
 
 PROBLEM = Problem(id="q", question="6 times 7?", gold=MathGold(answer="42"), source="test")
 PLAN = [RoundPlan(width=8)]
+RIGHT = Verdict(status=Status.CORRECT, strict=True, lenient=True, extracted="42")
+FAILED = Verdict(status=Status.VERIFIER_ERROR, strict=None, lenient=None)
 
 
 def trial_of(solution, name=PLAIN):
@@ -29,10 +32,11 @@ def judged_from():
     """Judges trials whose texts are all right, by one verifier."""
     with open_verifier(VerifyParams()) as verifier:
 
-        def judged(*trials):
+        def judged(*trials, more=None):
             paths = [path for one in trials for paths in one.rounds for path in paths]
-            scores = {("q", path.text): True for path in paths}
-            return judged_problem(PROBLEM, {one.strategy: one for one in trials}, scores, verifier)
+            verdicts = {("q", path.text): RIGHT for path in paths}
+            named = {one.strategy: one for one in trials}
+            return judged_problem(PROBLEM, named, verdicts | (more or {}), verifier)
 
         yield judged
 
@@ -61,6 +65,9 @@ def test_requests_of_the_plain_paths(judged_from, opens, requests):
     assert judged.num_requests == requests
     one_prompt = solution.rounds[0].completions[0].prompt_tokens
     assert judged.prompt_tokens == requests * one_prompt
+    first = judged.plain[0]
+    assert (first.right, first.answer, first.cost.prompt) == (True, "42", one_prompt)
+    assert [one.sample for one in judged.plain] == [*range(8)]
 
 
 def test_references_that_did_not_fit_are_counted(judged_from):
@@ -71,5 +78,16 @@ def test_references_that_did_not_fit_are_counted(judged_from):
     [solution] = solve_in_lockstep(scripted(), [question()], few)
     judged = judged_from(trial_of(plain_solution(())), trial_of(solution, "8,2"))
     outcome = judged.outcomes["8,2"]
-    assert (outcome.references_shown, outcome.references_dropped) == (3 + 3 + 2, 5 + 5)
-    assert outcome.later_calls == 3
+    assert (outcome.extra["shown"], outcome.extra["dropped"]) == (3 + 3 + 2, 5 + 5)
+    assert outcome.extra["later_calls"] == 3
+    assert (outcome.extra["references"], outcome.extra["right_references"]) == (2, 2)
+    assert outcome.cost.drawn == solution.cost.completion_tokens
+
+
+def test_a_reference_without_a_verdict_leaves_the_problem_out(judged_from):
+    """Though the last call has one."""
+    [solution] = solve_in_lockstep(scripted(), [question()], setting(PacoreParams(widths=(8, 2))))
+    plain, trial = trial_of(plain_solution(())), trial_of(solution, "8,2")
+    assert judged_from(plain, trial) is not None
+    unknown = {("q", trial.rounds[-2][0].text): FAILED}
+    assert judged_from(plain, trial, more=unknown) is None
