@@ -79,6 +79,7 @@ APR = System(
             inputs=(*_TRAINED, *_CHOSEN, "models/apr-parallel-rl", "models/apr-serial-rl"),
             params=("seed", "apr.evaluate", "apr.rl.steps", "evaluate"),
             outputs=("reports/apr",),
+            metrics=("reports/apr/summary.json",),
             trains=True,
         ),
     ),

@@ -165,7 +165,7 @@ def _write_files(output: pathlib.Path, study: Study, drawn: Sequence[DrawnRows])
         place = {"model": chosen.pop("name"), **chosen}
         rows += [{**place, **row} for row in one.rows]
     write_json_lines(output / ROLLOUTS_NAME, rows)
-    write_attempts(output / "attempts", list(rollout_attempts(drawn)))
+    write_attempts(output / "attempts", list(rollout_attempts(study, drawn)))
     write_report(output / REPORT_NAME, study, drawn)
 
 

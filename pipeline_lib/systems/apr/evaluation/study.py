@@ -14,7 +14,7 @@ from pipeline_lib.study.attempts import Attempt, Cost
 from pipeline_lib.study.selection.subsets import mean_longest
 from pipeline_lib.study.statistics.majority import Vote, majority_at_k
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
-from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, make_study
+from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, arm_name, make_study
 from pipeline_lib.systems.apr.countdown.claims import answer_of
 from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows, problem_scores
 from pipeline_lib.systems.apr.rollout import Event
@@ -128,7 +128,8 @@ def cost_of(row: Row) -> Cost:
     tokens = row["tokens"]
     return Cost(
         drawn=tokens["drawn"],
-        prompt=tokens["total"] - tokens["drawn"],
+        # Tokens behind a cut are drawn, but no part of a sequence.
+        prompt=tokens["total"] - tokens["drawn"] + row["events"].get(Event.WASTED_TOKENS.value, 0),
         critical=tokens["critical"],
         longest=tokens["longest"],
     )
@@ -208,12 +209,13 @@ def _contrasts(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> list[Contrast
     return sorted(found, key=_rank)
 
 
-def _rank(contrast: Contrast) -> tuple[int, bool]:
-    """Earlier for pairs of `_ORDER` over all rollouts; upper bounds are no headline."""
-    reference = contrast.reference.arm
-    pair = contrast.candidate.arm.base, reference.settings.get("of", reference.base)
-    ordered = pair in _ORDER and contrast.candidate.subset == ALL and not reference.upper_bound
-    return (_ORDER.index(pair) if ordered else len(_ORDER), False)
+def _rank(contrast: Contrast) -> tuple[bool, int, bool]:
+    """Earlier for pairs of `_ORDER` over all rollouts, at one temperature; upper bounds are no headline."""
+    candidate, reference = contrast.candidate.arm, contrast.reference.arm
+    pair = candidate.base, reference.settings.get("of", reference.base)
+    counts = contrast.subset is None and not reference.upper_bound
+    place = _ORDER.index(pair) if pair in _ORDER else len(_ORDER)
+    return not counts, place, candidate.settings["T"] != reference.settings["T"]
 
 
 def _pairs(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> Iterator[Contrast]:
@@ -302,17 +304,20 @@ def _events(drawn: DrawnRows) -> dict[str, float]:
     }
 
 
-def rollout_attempts(drawn: Sequence[DrawnRows]) -> Iterator[Attempt]:
+def rollout_attempts(study: Study, drawn: Sequence[DrawnRows]) -> Iterator[Attempt]:
     """Every rollout as an attempt; of a failed one it is unknown if it is right."""
     for one in drawn:
+        arm = _arm(one, {})
+        name = arm_name(study, arm.base, **arm.settings)
+        assert name is not None
         for row in one.rows:
             is_whole = "error" not in row
             yield Attempt(
                 problem_id=row["problem_id"],
-                arm=one.setting.label,
+                arm=name,
                 sample=row["sample"],
                 right=row["is_correct"] if is_whole else None,
-                answer=row["claim"],
+                answer=row.get("claim"),
                 cost=cost_of(row) if is_whole else Cost(),
                 extra={"any child right": float(row["any_child_right"])} if is_whole else {},
             )

@@ -21,7 +21,9 @@ def row(
 
 def failed(problem: str, sample: int = 0) -> dict[str, Any]:
     """A rollout whose parent failed."""
-    return row(problem, sample, drawn=999) | {"error": "it broke"}
+    found = row(problem, sample, drawn=999) | {"error": "it broke"}
+    del found["claim"]
+    return found
 
 
 def drawn(rows: list[dict[str, Any]], **changes: Any) -> DrawnRows:

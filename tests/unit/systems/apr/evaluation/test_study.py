@@ -6,7 +6,12 @@ from hypothesis import strategies as st
 
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.systems.apr.evaluation.drawn import most_accurate
-from pipeline_lib.systems.apr.evaluation.study import BOTH_CUT, EQUAL_PATH, apr_study
+from pipeline_lib.systems.apr.evaluation.study import (
+    BOTH_CUT,
+    EQUAL_PATH,
+    apr_study,
+    rollout_attempts,
+)
 from tests.unit.systems.apr.evaluation.rows import drawn, failed, row
 
 PARAMS = EvaluateParams(resamples=500)
@@ -259,3 +264,32 @@ def test_both_may_be_cut_at_the_mean_critical_path():
     study = study_of(drawn(rows, name="p"), drawn(other, name="s", kind="serial"))
     assert differences(study, EQUAL_PATH)["p", "s"].value == pytest.approx(0.5 - 0.1)
     assert differences(study, BOTH_CUT)["p", "s"].value == pytest.approx(0.25 - 0.1)
+
+
+def test_attempts_name_their_arms_and_failed_rollouts_are_not_judged():
+    """A failed rollout has no claim; tokens behind a cut, 3 of 10, are drawn and in no sequence: 20 - 10 + 3."""
+    settings = [
+        drawn([row("a", right=True, claim=RIGHT, events={"wasted_tokens": 3}), failed("b")]),
+        drawn([row("a")], temperature=1.0),
+    ]
+    study = study_of(*settings)
+    first, second, third = rollout_attempts(study, settings)
+    assert [one.arm for one in (first, second, third)] == ["m T=0", "m T=0", "m T=1"]
+    assert (first.right, first.answer, first.cost.prompt) == (True, RIGHT, 13)
+    assert (second.right, second.answer) == (None, None)
+
+
+def test_the_headline_is_at_one_temperature():
+    """Greedy parallel rollouts against votes at T = 1 come after the pair at T = 1."""
+    settings = [
+        drawn(
+            [row(str(n), k, right=True, drawn=30) for n in range(5) for k in range(2 if t else 1)],
+            name=name,
+            kind=name,
+            temperature=t,
+        )
+        for name in ("parallel", "serial")
+        for t in (0.0, 1.0)
+    ]
+    head = study_of(*settings).headline
+    assert (head.arm, head.reference) == ("parallel T=1", "serial vote paths=1")
