@@ -54,11 +54,12 @@ def trained_on(models: Mapping[str, str], problems: Sequence[Asked]) -> list[str
     """
     found = []
     for name, model in models.items():
-        seen = seen_in_training(model, problems)
+        ids = seen_in_training(model, problems)
+        seen = [one.id for one in problems if one.id in ids]
         if seen:
             found.append(
                 f"NOT HELD OUT: {len(seen)} of {len(problems)} evaluated problems were in a training of {name} "
-                f"(first: {next(one.id for one in problems if one.id in seen)}); its scores do not show what it does on other problems."
+                f"(first: {seen[0]}); its scores do not show what it does on other problems."
             )
     return found
 

@@ -141,7 +141,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
         "apr: serial",
     ]
     assert content["points"][1]["pareto"] == [DRAWN, TOTAL]
-    rows = list(csv.DictReader((folder / "frontier.csv").open()))
+    rows = list(csv.DictReader((folder / "frontier.csv").read_text("utf-8").splitlines()))
     assert json.loads(rows[2]["drawn"]) == 200
     page = (folder / "report.html").read_text()
     assert page.count("<img") == 3
