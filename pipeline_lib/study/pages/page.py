@@ -105,8 +105,8 @@ def write_page(path: pathlib.Path, study: Study, page: Page) -> None:
     terms = definitions(
         [*(one.name for one in study.arms), *(point.measure for point in study.points)]
     )
-    subsets = {point.subset for point in study.points if point.subset != ALL}
-    terms |= {name: text for name, text in SUBSETS.items() if name in subsets}
+    subsets = {one.subset for one in study.points} | {one.subset for one in study.differences}
+    terms |= {name: text for name, text in SUBSETS.items() if name in subsets - {ALL}}
     write_text(
         path,
         template.render(

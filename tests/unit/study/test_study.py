@@ -11,6 +11,7 @@ from pipeline_lib.store import shards
 from pipeline_lib.store.files import read_json
 from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.headline import claims_of
+from pipeline_lib.study.names import SUBSETS
 from pipeline_lib.study.pages.cost_figures import cost_figures
 from pipeline_lib.study.pages.page import Page, Paper, write_page
 from pipeline_lib.study.statistics.intervals import score_interval
@@ -140,6 +141,13 @@ def test_files_round_trip(tmp_path):
     text = (tmp_path / "report.html").read_text()
     assert f"<h1>{claims[0]}</h1>" in text
     assert "The policy whose reward counts the success of peers." in text
+
+
+def test_a_page_defines_subsets_of_differences(tmp_path):
+    """A subset that no point has."""
+    cut = Contrast(candidate=STRONG, reference=WEAK, seed_names=("x",), subset="equal path")
+    write_page(tmp_path / "report.html", study_of(cut), Page(title="Toy"))
+    assert SUBSETS["equal path"].replace("'", "&#39;") in (tmp_path / "report.html").read_text()
 
 
 def test_nothing_solved_claims_nothing():
