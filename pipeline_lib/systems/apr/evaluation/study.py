@@ -317,7 +317,7 @@ def rollout_attempts(study: Study, drawn: Sequence[DrawnRows]) -> Iterator[Attem
                 arm=name,
                 sample=row["sample"],
                 right=row["is_correct"] if is_whole else None,
-                answer=row.get("claim"),
-                cost=cost_of(row) if is_whole else Cost(),
+                answer=answer_of(row.get("claim")),
+                cost=cost_of(row),
                 extra={"any child right": float(row["any_child_right"])} if is_whole else {},
             )

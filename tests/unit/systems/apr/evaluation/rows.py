@@ -1,8 +1,13 @@
 """Rows of rollouts for hand-worked figures."""
 
+from collections import Counter
 from typing import Any
 
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows, ModelSetting
+from pipeline_lib.systems.apr.evaluation.rollout_rows import evaluated_row
+from pipeline_lib.systems.apr.rollout import End, Event, Rollout, Root
 
 
 def row(
@@ -20,10 +25,19 @@ def row(
 
 
 def failed(problem: str, sample: int = 0) -> dict[str, Any]:
-    """A rollout whose parent failed."""
-    found = row(problem, sample, drawn=999) | {"error": "it broke"}
-    del found["claim"]
-    return found
+    """A rollout whose parent failed, behind 999 drawn tokens."""
+    rollout = Rollout(
+        root=Root(problem_id=problem, sample=sample, prompt=""),
+        sequences=(),
+        end=End.FAILED,
+        error="it broke",
+        child_error=None,
+        cost=Cost(completion_tokens=999, critical_tokens=999),
+        total_tokens=1010,
+        longest_tokens=1010,
+        events=Counter({Event.CHILDREN: 7}),
+    )
+    return evaluated_row(rollout, CountdownGold(numbers=(2, 4, 9), target=15))
 
 
 def drawn(rows: list[dict[str, Any]], **changes: Any) -> DrawnRows:

@@ -275,8 +275,18 @@ def test_attempts_name_their_arms_and_failed_rollouts_are_not_judged():
     study = study_of(*settings)
     first, second, third = rollout_attempts(study, settings)
     assert [one.arm for one in (first, second, third)] == ["m T=0", "m T=0", "m T=1"]
-    assert (first.right, first.answer, first.cost.prompt) == (True, RIGHT, 13)
-    assert (second.right, second.answer) == (None, None)
+    assert (first.right, first.answer, first.cost.prompt) == (True, "2+4=6 [6, 9]", 13)
+    assert (second.right, second.answer, second.extra) == (None, None, {})
+    assert (second.cost.drawn, second.cost.prompt) == (999, 11)
+    assert (third.right, third.answer) == (False, None)
+
+
+def test_the_answer_of_an_attempt_is_what_it_votes_for():
+    """Commuted operands are one answer; a claim without operations is none."""
+    claims = RIGHT, claim("4+2=6", "[9, 6]"), ""
+    settings = [drawn([row("a", n, claim=one) for n, one in enumerate(claims)])]
+    answers = [one.answer for one in rollout_attempts(study_of(*settings), settings)]
+    assert answers == ["2+4=6 [6, 9]", "2+4=6 [6, 9]", None]
 
 
 def test_the_headline_is_at_one_temperature():
