@@ -209,13 +209,13 @@ def _contrasts(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> list[Contrast
     return sorted(found, key=_rank)
 
 
-def _rank(contrast: Contrast) -> tuple[bool, int, bool]:
-    """Earlier for pairs of `_ORDER` over all rollouts, at one temperature; upper bounds are no headline."""
+def _rank(contrast: Contrast) -> tuple[bool, bool, int]:
+    """Earlier over all rollouts, then at one temperature, then for pairs of `_ORDER`; upper bounds are no headline."""
     candidate, reference = contrast.candidate.arm, contrast.reference.arm
     pair = candidate.base, reference.settings.get("of", reference.base)
     counts = contrast.subset is None and not reference.upper_bound
     place = _ORDER.index(pair) if pair in _ORDER else len(_ORDER)
-    return not counts, place, candidate.settings["T"] != reference.settings["T"]
+    return not counts, candidate.settings["T"] != reference.settings["T"], place
 
 
 def _pairs(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> Iterator[Contrast]:

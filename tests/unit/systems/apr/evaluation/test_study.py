@@ -303,3 +303,26 @@ def test_the_headline_is_at_one_temperature():
     ]
     head = study_of(*settings).headline
     assert (head.arm, head.reference) == ("parallel T=1", "serial vote paths=1")
+
+
+def test_a_pair_at_one_temperature_is_before_the_trained_pair_at_two():
+    """Only the models before reinforcement learning have samples at both temperatures."""
+    settings = [
+        drawn(
+            [row(str(n), k, right=True, drawn=30) for n in range(5) for k in range(2 if t else 1)],
+            name=name,
+            kind=name.removesuffix("-rl"),
+            temperature=t,
+        )
+        for name, t in (
+            ("parallel", 1.0),
+            ("serial", 1.0),
+            ("parallel-rl", 0.0),
+            ("serial-rl", 1.0),
+        )
+    ]
+    study = study_of(*settings)
+    head = study.headline
+    assert (head.arm, head.reference) == ("parallel", "serial vote of=serial paths=1")
+    across = {(one.arm, one.reference) for one in study.differences}
+    assert ("parallel rl", "serial vote of=serial rl paths=1") in across
