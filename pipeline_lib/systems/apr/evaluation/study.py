@@ -114,11 +114,12 @@ def _own_series(drawn: DrawnRows, arm: Arm) -> Iterator[Series]:
             for name, rows in claimed.items()
             if rows
         },
-        "spawned": {
+    }
+    if drawn.setting.kind == "parallel":
+        shares["spawned"] = {
             name: float(np.mean([row["any_child_right"] for row in rows]))
             for name, rows in groups.items()
-        },
-    }
+        }
     for measure, values in shares.items():
         yield Series(arm=arm, measure=measure, values=values, seed_names=("apr", measure))
 

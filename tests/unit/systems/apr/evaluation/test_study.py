@@ -289,6 +289,12 @@ def test_the_answer_of_an_attempt_is_what_it_votes_for():
     assert answers == ["2+4=6 [6, 9]", "2+4=6 [6, 9]", None]
 
 
+def test_only_models_that_spawn_have_a_share_of_spawned_solutions():
+    """A serial model has none, not a share of 0."""
+    study = study_of(some(3, name="p"), some(3, name="s", kind="serial"))
+    assert [one.arm for one in study.points if one.measure == "spawned"] == ["p"]
+
+
 def test_the_headline_is_at_one_temperature():
     """Greedy parallel rollouts against votes at T = 1 come after the pair at T = 1."""
     settings = [
