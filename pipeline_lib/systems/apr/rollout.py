@@ -51,6 +51,8 @@ class Event(StrEnum):
     JOIN_OVERFLOWS = "join_overflows"
     WASTED_TOKENS = "wasted_tokens"
     """Drawn behind the place at which a text was cut."""
+    DROPPED_TOKENS = "dropped_tokens"
+    """Drawn by threads whose sequences are dropped, as they failed or were cancelled; without wasted tokens."""
     LOST_IDS = "lost_ids"
     """Sequences without token ids, since the text was cut within a token."""
 

@@ -164,6 +164,7 @@ class _Thread:
         self.cost = self.cost.then(request_cost([completion]))
         if completion.error is not None:
             self.end, self.error = End.FAILED, completion.error
+            self.events[Event.DROPPED_TOKENS] += completion.completion_tokens
             return None
         kept = keep(completion, self.runtime.grammar, self.runtime.tokens)
         self._record(kept, completion)
@@ -256,20 +257,22 @@ class _Thread:
             if winner is not None and thread.end is None:
                 cost = max(cost, winner.cost, key=lambda known: known.completion_tokens)
             beside = beside.beside(cost)
-            self._add_child(thread)
+            self._add_child(thread, cost)
         self.cost = self.cost.then(beside)
         return [
             threads[index].result if index in threads else None
             for index in range(len(spawn.children))
         ]
 
-    def _add_child(self, thread: "_Thread") -> None:
+    def _add_child(self, thread: "_Thread", cost: Cost) -> None:
         """Take over the sequences and counts of a child; a failed or cancelled one has no sequences."""
+        counted = thread.events[Event.WASTED_TOKENS] + thread.events[Event.DROPPED_TOKENS]
         self.events.update(thread.events)
         self.child_error = self.child_error or thread.child_error or thread.error
         if thread.end is None or thread.end is End.FAILED:
             failed = thread.end is End.FAILED
             self.events[Event.FAILED_CHILDREN if failed else Event.CANCELLED_CHILDREN] += 1
+            self.events[Event.DROPPED_TOKENS] += cost.completion_tokens - counted
             return
         self.events[Event.CUT_CHILDREN] += thread.end in {End.CUT, End.DRAW_LIMIT}
         self.sequences += thread.sequences

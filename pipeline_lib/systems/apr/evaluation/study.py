@@ -127,10 +127,12 @@ def _own_series(drawn: DrawnRows, arm: Arm) -> Iterator[Series]:
 def cost_of(row: Row) -> Cost:
     """The cost of a rollout."""
     tokens = row["tokens"]
+    in_no_sequence = sum(
+        row["events"].get(event.value, 0) for event in (Event.WASTED_TOKENS, Event.DROPPED_TOKENS)
+    )
     return Cost(
         drawn=tokens["drawn"],
-        # Tokens behind a cut are drawn, but no part of a sequence.
-        prompt=tokens["total"] - tokens["drawn"] + row["events"].get(Event.WASTED_TOKENS.value, 0),
+        prompt=tokens["total"] - (tokens["drawn"] - in_no_sequence),
         critical=tokens["critical"],
         longest=tokens["longest"],
     )

@@ -202,8 +202,23 @@ def test_the_first_success_cancels_its_siblings():
     rollout = roll(WordDraws(texts=texts), first_success=True, limits={"depth": 2})
     assert rollout.last.prefix == "parent 0 ( 7! - )"
     assert rollout.events[Event.CANCELLED_CHILDREN] == 1
-    # With end tokens 5, then 2 and 2 at once, then 2.
+    # With end tokens 5, then 2 and 2 at once, then 2; the 2 of child 0.1 are in no sequence.
     assert (rollout.cost.completion_tokens, rollout.cost.critical_tokens) == (11, 9)
+    assert rollout.events[Event.DROPPED_TOKENS] == 2
+
+
+def test_all_that_a_failed_child_drew_is_dropped():
+    """Child 0.0 draws 4 tokens and its own child 2, each with an end token; then it fails."""
+    texts = {
+        "parent 0": " [ 0.0 ]",
+        "child 0.0": " [ 1.0 ]",
+        "child 1.0": " 8!",
+        "child 0.0 ( 8! )": None,
+        "parent 0 ( - )": " done",
+    }
+    rollout = roll(WordDraws(texts=texts), limits={"depth": 2})
+    assert rollout.events[Event.DROPPED_TOKENS] == 4 + 2
+    assert rollout.total_tokens > rollout.cost.completion_tokens - 6
 
 
 def test_a_cancelled_draw_costs_as_much_as_the_success_and_holds_no_tokens():

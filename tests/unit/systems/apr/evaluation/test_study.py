@@ -289,6 +289,13 @@ def test_the_answer_of_an_attempt_is_what_it_votes_for():
     assert answers == ["2+4=6 [6, 9]", "2+4=6 [6, 9]", None]
 
 
+def test_tokens_of_dropped_children_are_in_no_prompt():
+    """25 drawn, 15 of them by children that failed or were cancelled: 20 in sequences hold 10 of prompts."""
+    settings = [drawn([row("a", drawn=25, events={"dropped_tokens": 15})])]
+    study = study_of(*settings)
+    assert study.point("m", "accuracy").cost.prompt == 10
+
+
 def test_only_models_that_spawn_have_a_share_of_spawned_solutions():
     """A serial model has none, not a share of 0."""
     study = study_of(some(3, name="p"), some(3, name="s", kind="serial"))
