@@ -16,7 +16,7 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one attempt, or the attempts at one problem, cost. All figures may be means."""
+    """Tokens and seconds of one attempt, or of the attempts at one problem. All figures may be means."""
 
     drawn: float = 0.0
     """Drawn tokens."""

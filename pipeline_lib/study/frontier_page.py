@@ -76,7 +76,7 @@ def write_frontier(folder: pathlib.Path, frontier: Frontier, study: Study) -> No
     write_text(folder / f"{NAME}.csv", _csv(frontier.points))
     points = [
         CostPoint(
-            family=family_of(one.label, one.measure),
+            family=family_of(one.label),
             label=one.label,
             score=one.score,
             cost=one.cost,

@@ -35,7 +35,7 @@ def is_unsolved(study: Study) -> bool:
 
 
 def title(one: Difference) -> str:
-    """What was gained, and over which control, in one sentence."""
+    """The gain over the control, or its absence, in one sentence."""
     size = points(abs(one.value)).lstrip("+")
     match one.finding:
         case DifferenceFinding.GAIN:

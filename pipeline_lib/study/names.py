@@ -72,8 +72,8 @@ MEASURES = {
 }
 """By name: what a measure is. ``pass@k`` and ``maj@k`` stand for every k."""
 
-ACCURACIES = ("accuracy", "pass@1")
-"""Measures of whole problems that any arm can be compared by."""
+ACCURACIES = ("pass@1", "accuracy")
+"""Measures of whole problems that any arm can be compared by; of an arm with both the first, a mean over all paths."""
 
 SUBSETS = {
     "all": "All paths.",

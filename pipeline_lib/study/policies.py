@@ -13,7 +13,7 @@ from typing import Self
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath
-from pipeline_lib.study.attempts import Attempt, Cost
+from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.headline import claims_of
 from pipeline_lib.study.selection.subsets import mean_longest
 from pipeline_lib.study.statistics.majority import Vote, majority_at_k
@@ -237,33 +237,16 @@ def _format_effect(scores: PolicyScores) -> Series:
     )
 
 
+def ks_of(study: Study) -> tuple[int, ...]:
+    """The ks of the params: the strict score has further ones, the lenient score none."""
+    measures = {one.measure for one in study.points if one.subset == LENIENT}
+    return tuple(sorted(int(measure.removeprefix("pass@")) for measure in measures))
+
+
 def curve_ks(ks: Sequence[int]) -> list[int]:
     """``ks`` and the powers of two up to the largest."""
     powers = {2**exponent for exponent in range(max(ks).bit_length()) if 2**exponent <= max(ks)}
     return sorted(powers | set(ks))
-
-
-def path_attempts(arm_name: str, groups: Sequence[Group]) -> Iterator[Attempt]:
-    """Every judged path as an attempt."""
-    for group in groups:
-        for member in group.members:
-            path, verdict = member.path, member.verdict
-            logprob = {} if path.logprob is None else {"logprob": path.logprob}
-            yield Attempt(
-                problem_id=group.problem.id,
-                arm=arm_name,
-                sample=path.index,
-                right=verdict.strict,
-                lenient=verdict.lenient,
-                answer=verdict.extracted,
-                cost=Cost(
-                    drawn=path.completion_tokens,
-                    prompt=path.prompt_tokens,
-                    critical=path.completion_tokens,
-                    longest=path.prompt_tokens + path.completion_tokens,
-                ),
-                extra=logprob,
-            )
 
 
 def _check_unique(groups: Sequence[Group]) -> None:

@@ -123,7 +123,7 @@ def _means(values: Sequence[Values]) -> Floats:
 
 
 def _claims(found: SeedStudy) -> Iterator[str]:
-    """What was gained over all seeds, with both intervals; nothing where nothing was solved."""
+    """The gain over all seeds with both intervals; no claim if nothing was solved."""
     heads = [*found.differences.values()]
     number = f"{len(heads)} seed{'s' if len(heads) > 1 else ''}"
     if all(one.of_arm == one.of_reference == 0 for one in heads):

@@ -6,17 +6,16 @@ from dataclasses import dataclass, fields
 from statistics import fmean
 from typing import Any
 
-from pipeline_lib.errors import BadInputError
 from pipeline_lib.store import shards
 from pipeline_lib.store.files import read_json
 from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.study import (
     METRICS_NAME,
     PROBLEMS_NAME,
-    SCHEMA,
     VALUES_NAME,
     Study,
-    study_from_row,
+    is_study,
+    read_study,
 )
 
 ProblemKey = tuple[str, str, str]
@@ -66,7 +65,7 @@ def evaluation_folders(workspace: pathlib.Path) -> list[pathlib.Path]:
     return [
         folder
         for folder, content in found.items()
-        if _schema(content) == SCHEMA and not folder.name.startswith(f"{content['system']}-")
+        if is_study(content) and not folder.name.startswith(f"{content['system']}-")
     ]
 
 
@@ -77,11 +76,7 @@ def read_evaluation(folder: pathlib.Path) -> Evaluation:
         BadInputError: there is nothing, or another version wrote it.
         CorruptArtifactError: a table differs from its manifest.
     """
-    content = read_json(folder / METRICS_NAME)
-    if _schema(content) != SCHEMA:
-        raise BadInputError(
-            f"{folder / METRICS_NAME}: not of schema {SCHEMA}; evaluate again with this version"
-        )
+    study = read_study(folder / METRICS_NAME)
     keys: dict[tuple[str, str], ProblemKey] = {
         (row["set"], row["id"]): (row["kind"], row["question"], row["gold"])
         for row in shards.iter_table(folder / PROBLEMS_NAME)
@@ -94,13 +89,9 @@ def read_evaluation(folder: pathlib.Path) -> Evaluation:
             rows.setdefault(name, {}).setdefault(key, []).append(row)
     return Evaluation(
         folder=folder,
-        study=study_from_row(content),
+        study=study,
         series=tuple(_series(name, found) for name, found in rows.items()),
     )
-
-
-def _schema(content: Any) -> Any:
-    return content.get("schema") if isinstance(content, dict) else None
 
 
 def _series(name: tuple[str, ...], rows: Mapping[ProblemKey, list[dict[str, Any]]]) -> StoredSeries:

@@ -4,21 +4,20 @@ A system turns its attempts into series, the values of one measure by problem, a
 tests, files and pages are the same for all.
 """
 
-import importlib.metadata
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
+from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Interval
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import shards
-from pipeline_lib.store.files import digest_json, read_json, write_json
+from pipeline_lib.store.files import read_json, write_json
 from pipeline_lib.study.attempts import MAIN, Cost, Posed, problem_rows
 from pipeline_lib.study.statistics.intervals import score_interval, wilson_interval
 from pipeline_lib.study.statistics.paired import (
@@ -40,7 +39,7 @@ Name = str | int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """What is compared: a base name of `names.ARMS`, and its settings."""
+    """A policy or rule that is compared: a base name of `names.ARMS`, and its settings."""
 
     base: str
     settings: Mapping[str, Setting] = field(default_factory=dict)
@@ -60,7 +59,7 @@ class Series:
     values: Mapping[str, float]
     """Each in [0, 1]; a problem without a value is left out."""
     costs: Mapping[str, Cost] = field(default_factory=dict)
-    """What the value of a problem cost; empty if it is no measure of attempts."""
+    """Cost of each value; empty if the measure is not one of attempts."""
     seed_names: tuple[Name, ...] = ()
     """Names of the seed of its interval."""
     subset: str = ALL
@@ -82,8 +81,6 @@ class Contrast:
     """Resample in the order of the ids, in place of the candidate's."""
     family: str | None = None
     """Contrasts of one family are corrected by Holm's method."""
-    measure: str | None = None
-    """None: the measure of the candidate."""
     subset: str | None = None
     """None: the subset of the candidate."""
 
@@ -160,8 +157,6 @@ class LeftOut:
 class Study:
     """The content of metrics.json. The first difference is the one that the run is about."""
 
-    SCHEMA: ClassVar[int] = SCHEMA
-
     system: str
     seed: int
     level: float
@@ -233,7 +228,7 @@ def make_study(  # noqa: PLR0913 - the parts of a study
             other arms, has a base name of its own.
         evaluate: resamples and confidence_level.
         seed: root seed of the intervals.
-        provenance: as of :func:`provenance_of`.
+        provenance: version, commit, digest of the params, engine.
         left_out: problems by the reason why they are in no figure.
         compute: see `Study.compute`.
     """
@@ -350,7 +345,7 @@ def _difference(
         arm=names[_key(candidate.arm)],
         reference=names[_key(reference.arm)],
         set=candidate.set,
-        measure=contrast.measure or candidate.measure,
+        measure=candidate.measure,
         subset=contrast.subset or candidate.subset,
         **found.interval.row(),
         p=found.p_value,
@@ -401,22 +396,24 @@ def study_row(study: Study) -> dict[str, Any]:
     return {"schema": SCHEMA, **row}
 
 
-def study_from_row(row: Mapping[str, Any]) -> Study:
-    """Inverse of :func:`study_row`.
-
-    Raises:
-        ValidationError: another schema.
-    """
-    return _STUDY.validate_python({name: value for name, value in row.items() if name != "schema"})
+def is_study(content: Any) -> bool:
+    """True if the content of a metrics.json is of this schema."""
+    return isinstance(content, dict) and content.get("schema") == SCHEMA
 
 
 def read_study(path: pathlib.Path) -> Study:
     """Read a metrics.json.
 
     Raises:
-        BadInputError: there is none, or it is damaged.
+        BadInputError: there is none, another version wrote it, or it is damaged.
     """
-    return study_from_row(read_json(path))
+    content = read_json(path)
+    if not is_study(content):
+        raise BadInputError(f"{path}: not of schema {SCHEMA}; evaluate again with this version")
+    try:
+        return _STUDY.validate_python({name: content[name] for name in content if name != "schema"})
+    except ValidationError as error:
+        raise BadInputError(f"{path}: damaged ({reason_of(error)}); evaluate again") from error
 
 
 def summary_row(study: Study) -> dict[str, Any]:
@@ -448,7 +445,7 @@ def write_study(
     The tables are what studies are joined by: see `frontier`.
     """
     names = arm_names([one.arm for one in series])
-    rows = [
+    rows = (
         {
             "arm": names[_key(one.arm)],
             "base": one.arm.base,
@@ -463,7 +460,7 @@ def write_study(
         }
         for one in series
         for name, value in one.values.items()
-    ]
+    )
     shards.write_table(folder / VALUES_NAME, rows, kind="study-values", key=VALUES_NAME)
     shards.write_table(
         folder / PROBLEMS_NAME,
@@ -494,14 +491,3 @@ def read_values(folder: pathlib.Path, *, set_name: str = MAIN) -> dict[ValueKey,
             key = (row["arm"], row["measure"], row["subset"])
             found.setdefault(key, {})[row["problem_id"]] = row["value"]
     return found
-
-
-def provenance_of(params: Params, *, commit: str | None) -> dict[str, str | None]:
-    """Version, commit, digest of the params that change results, and engine of a run."""
-    settings = params.model_dump(mode="json", exclude={"execution", "serve"})
-    return {
-        "version": importlib.metadata.version("reasonloop"),
-        "commit": commit,
-        "params_digest": digest_json(settings)[:16],
-        "engine": params.serve.engine,
-    }

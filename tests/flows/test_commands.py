@@ -212,7 +212,7 @@ def test_sample_build_evaluate(finished_run, called, tmp_path):
 
 
 def test_a_command_imports_what_it_needs():
-    """The root imports no command; commands on files import neither Prefect nor torch."""
+    """The root imports no command; commands on files neither Prefect nor torch; runs load statistics at their end."""
     heavy = {"pydantic", "prefect", "torch", "transformers", "pyarrow", "numpy", "scipy"}
     assert not heavy & modules_after("from flows.cli.app import build_app; build_app()")
     on_files = (
@@ -220,6 +220,11 @@ def test_a_command_imports_what_it_needs():
         "from flows.cli.files import overlap"
     )
     assert not {"prefect", "torch", "transformers"} & modules_after(on_files)
+    runs = (
+        "import flows.cli.loop.stage, flows.cli.loop.run, flows.cli.apr.run, flows.cli.prr.models, "
+        "flows.cli.pacore.evaluate, flows.cli.classmate.run"
+    )
+    assert not {"scipy", "matplotlib", "torch"} & modules_after(runs)
     stage = "from flows.cli.loop import stage; from flows import post_training"
     assert not {"torch", "transformers"} & modules_after(stage)
 

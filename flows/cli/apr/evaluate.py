@@ -16,14 +16,13 @@ from flows.cli.options import (
     read_list,
 )
 from flows.cli.progress import progress_bar
-from flows.cli.tables import print_study
+from flows.cli.tables import print_evaluation
 from flows.run.terminal import say
 from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.publish.reporting.revision import read_revision
+from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.store.files import check_output
-from pipeline_lib.study.study import provenance_of
 
 if TYPE_CHECKING:
     from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
@@ -118,7 +117,7 @@ class SweepOptions:
             serve=runtime.server(params, model),
             evaluate=params.evaluate,
             seed=params.seed,
-            provenance=provenance_of(params, commit=read_revision().get("commit")),
+            provenance=provenance(params),
         )
 
 
@@ -185,14 +184,14 @@ def evaluate(
     setting = sweep.setting(loaded, folders[0], runtime)
     found = problem_source.read_source(source.data, source.problems, source.split)
     with progress_bar("apr evaluate") as moved:
-        evaluated = evaluation.evaluate_models(
+        evaluation.evaluate_models(
             {str(model): folder for model, folder in zip(models, folders, strict=True)},
             found,
             output.resolve(),
             setting,
             on_progress=moved,
         )
-    print_study(evaluated.study, output)
+    print_evaluation(output)
     say(str(output / evaluation.ROLLOUTS_NAME))
 
 

@@ -12,9 +12,8 @@ from flows.cli.options import (
 )
 from flows.cli.orchestrated import run_whole
 from flows.cli.seeds import run_each
-from flows.cli.tables import print_study
+from flows.cli.tables import print_evaluation
 from pipeline_lib.params.whole import Params
-from pipeline_lib.study.study import METRICS_NAME, read_study
 from pipeline_lib.systems.apr.stages import APR
 
 
@@ -41,4 +40,4 @@ def run(
 def _run(root: pathlib.Path, params: Params) -> None:
     run = run_whole(APR, root, params)
     folder = run.workspace.apr.reports
-    print_study(read_study(folder / METRICS_NAME), folder)
+    print_evaluation(folder)

@@ -17,11 +17,10 @@ from flows.cli.options import (
 )
 from flows.cli.orchestrated import run_whole
 from flows.cli.seeds import run_each
-from flows.cli.tables import print_study
+from flows.cli.tables import print_evaluation
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.study.study import METRICS_NAME, read_study
 from pipeline_lib.systems.classmate.stages import CLASSMATE
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def run(
 
 def _run(root: pathlib.Path, params: Params) -> None:
     folder = run_whole(CLASSMATE, root, params).workspace.classmate.reports
-    print_study(read_study(folder / METRICS_NAME), folder)
+    print_evaluation(folder)
 
 
 def show(

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions, read_named
 from flows.cli.progress import progress_bar
-from flows.cli.tables import print_study
+from flows.cli.tables import print_evaluation
 from flows.ray.classmate_peers import inexact_note, opened_peers
 from flows.run.admission import check_trackers
 from flows.run.terminal import say
@@ -130,7 +130,7 @@ def evaluate(
         opened_peers(named, _PROCESSES, root=output) as peers,
         progress_bar("classmate evaluate") as moved,
     ):
-        found = evaluate_policies(
+        evaluate_policies(
             models,
             load_problems(classmate.prepare, "test", seed=loaded.seed, say=say),
             peers,
@@ -140,4 +140,4 @@ def evaluate(
             controls=control,
             on_progress=lambda _name, done, total: moved(done, total),
         )
-    print_study(found.study, output)
+    print_evaluation(output)

@@ -2,8 +2,6 @@
 
 import pathlib
 
-from pydantic import TypeAdapter
-
 from flows.cli.options import (
     DEFAULT_PARAMS,
     DEFAULT_RUN,
@@ -18,11 +16,7 @@ from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import say
 from flows.server import server
 from pipeline_lib.params.whole import Params
-from pipeline_lib.publish.reporting import tables
-from pipeline_lib.publish.reporting.run_compute import RunCompute, StageCosts, TokenCount
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.pages.page import study_tables
-from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.loop.stages import LOOP
 
 
@@ -57,6 +51,17 @@ def _run(root: pathlib.Path, params: Params) -> None:
 
 def _print_summary(workspace: Workspace) -> None:
     """Claims, tables, compute, tokens, seconds and memory of a finished run."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - below: matplotlib and scipy are slow
+
+    from pipeline_lib.publish.reporting import tables  # noqa: PLC0415
+    from pipeline_lib.publish.reporting.run_compute import (  # noqa: PLC0415
+        RunCompute,
+        StageCosts,
+        TokenCount,
+    )
+    from pipeline_lib.study.pages.page import study_tables  # noqa: PLC0415
+    from pipeline_lib.study.study import read_study  # noqa: PLC0415
+
     study = read_study(workspace.metrics)
     for table in study_tables(study):
         print_table(table)

@@ -20,7 +20,7 @@ from flows.cli.options import (
 from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
 from flows.cli.seeds import run_each
-from flows.cli.tables import print_study
+from flows.cli.tables import print_evaluation, print_study
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
@@ -70,7 +70,7 @@ def evaluate(
         say(note)
     files = evaluation.EvaluationFiles(folder=output)
     with progress_bar("pacore evaluate") as moved:
-        study = evaluation.evaluate_models(
+        evaluation.evaluate_models(
             {model: model for model in models},
             splits.test,
             files,
@@ -79,7 +79,7 @@ def evaluate(
             workers=workers,
             on_progress=moved,
         )
-    print_study(study, output)
+    print_evaluation(output)
 
 
 def run(

@@ -38,7 +38,7 @@ from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy
 from pipeline_lib.publish.reporting.examples import verdict_reason
 from pipeline_lib.records import FinishReason, JudgedPath, Problem
 from pipeline_lib.store.files import atomic_file, digest_json
-from pipeline_lib.study.policies import LENIENT
+from pipeline_lib.study.policies import LENIENT, ks_of
 from pipeline_lib.study.study import ALL, Point
 
 _SCORES = {"strict": ALL, "lenient": LENIENT}
@@ -126,9 +126,8 @@ def _score_summaries(policy: EvaluatedPolicy) -> list[EvalScore]:
 
 def _points(policy: EvaluatedPolicy, subset: str) -> list[Point]:
     """pass@k of the policy, at the k of the params: the strict score has further ones."""
-    own = [one for one in policy.study.points if one.arm == policy.arm]
-    ks = {one.measure for one in own if one.subset == LENIENT}
-    return [one for one in own if one.subset == subset and one.measure in ks]
+    study = policy.study
+    return [study.point(policy.arm, f"pass@{k}", subset=subset) for k in ks_of(study)]
 
 
 def _bounds(point: Point) -> dict[str, float]:

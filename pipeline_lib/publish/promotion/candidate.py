@@ -17,7 +17,7 @@ from pipeline_lib.records import Group
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.policies import LENIENT
+from pipeline_lib.study.policies import ks_of
 from pipeline_lib.study.study import METRICS_NAME, Study, read_study
 from pipeline_lib.telemetry import read_events
 from pipeline_lib.verify.version import VERIFIER_VERSION
@@ -73,7 +73,7 @@ def read_candidate(workspace: Workspace) -> Candidate:
         tables=_tables(workspace, "trained"),
         evaluated=evaluated,
         params=EvaluateParams(
-            ks=_ks(study),
+            ks=ks_of(study),
             num_paths=max(len(group.members) for group in evaluated.groups),
             confidence_level=study.level,
         ),
@@ -90,12 +90,6 @@ def _study(workspace: Workspace) -> Study:
     folder = workspace.evaluation_result
     manifests.check(folder, manifests.read_manifest(folder))
     return read_study(folder / METRICS_NAME)
-
-
-def _ks(study: Study) -> tuple[int, ...]:
-    """The ks of the evaluation, whose lenient scores have no further ones."""
-    measures = {one.measure for one in study.points if one.subset == LENIENT}
-    return tuple(sorted(int(measure.removeprefix("pass@")) for measure in measures))
 
 
 def _tables(workspace: Workspace, policy: str) -> Tables:

@@ -1,7 +1,11 @@
 """The revision of the repository that writes a report; no part of a result and of no digest."""
 
+from __future__ import annotations
+
+import importlib.metadata
 import pathlib
 import subprocess
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -9,10 +13,24 @@ from pipeline_lib.defaults import CHECKOUT, CODE_LOCK, DVC_LOCK
 from pipeline_lib.params.environment import environment
 from pipeline_lib.store.files import digest_json
 
+if TYPE_CHECKING:  # not in the code digest of stages: other stages' params change no result
+    from pipeline_lib.params.whole import Params
+
 _WRITER = "report"
 """The stage that writes the report, so its own entry of the lock cannot be known."""
 _TIMEOUT_S = 20.0
 _MOST_NAMES = 5
+
+
+def provenance(params: Params) -> dict[str, str | None]:
+    """Version, commit, digest of the params that change results, and engine of an evaluation, for its metrics.json."""
+    settings = params.model_dump(mode="json", exclude={"execution", "serve"})
+    return {
+        "version": importlib.metadata.version("reasonloop"),
+        "commit": read_revision().get("commit"),
+        "params_digest": digest_json(settings)[:16],
+        "engine": params.serve.engine,
+    }
 
 
 def read_revision(root: pathlib.Path = CHECKOUT) -> dict[str, str]:

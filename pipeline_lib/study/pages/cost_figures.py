@@ -48,20 +48,22 @@ def cost_figures(study: Study, *, by: str | None = None) -> list[Plot]:
     """A figure for each cost, and for each value of the setting ``by``; none with fewer than two points."""
     settings = {one.name: one.settings for one in study.arms}
     bounds = {one.name for one in study.arms if one.upper_bound}
-    points = [
-        CostPoint(
-            family=family_of(one.arm, one.measure),
-            label=one.arm,
-            score=one.interval,
-            cost=one.cost,
-            upper_bound=one.arm in bounds,
-        )
-        for one in study.points
-        if one.subset == ALL and one.measure in ACCURACIES and one.cost is not None
-    ]
+    found: dict[str, CostPoint] = {}
+    for measure in ACCURACIES:
+        for one in study.points:
+            if (one.subset, one.measure) == (ALL, measure) and one.cost is not None:
+                point = CostPoint(
+                    family=family_of(one.arm),
+                    label=one.arm,
+                    score=one.interval,
+                    cost=one.cost,
+                    upper_bound=one.arm in bounds,
+                )
+                found.setdefault(one.arm, point)
+    points = [*found.values()]
     parts: dict[Setting | None, list[CostPoint]] = {}
-    for one in points:
-        parts.setdefault(settings[one.label].get(by or ""), []).append(one)
+    for drawn in points:
+        parts.setdefault(settings[drawn.label].get(by or ""), []).append(drawn)
     if len(parts) < 2:
         return plot_costs(points, name=study.system)
     return [
@@ -82,10 +84,9 @@ def plot_costs(points: Sequence[CostPoint], *, name: str, title: str = "Accuracy
     return [_plot(points, axis, of, name=name, title=title) for axis, of in AXES.items()]
 
 
-def family_of(arm: str, measure: str) -> str:
+def family_of(arm: str) -> str:
     """The arm without its number of paths, so that a growing vote is one line."""
-    words = [word for word in arm.split(" ") if not word.startswith("paths=")]
-    return " ".join(words) if measure in ACCURACIES else measure
+    return " ".join(word for word in arm.split(" ") if not word.startswith("paths="))
 
 
 def _plot(

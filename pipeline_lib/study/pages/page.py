@@ -85,7 +85,7 @@ class Page:
     """The content of a page besides its study."""
 
     title: str
-    """What the system is, in a few words."""
+    """Short name of the system."""
     paper: Paper | None = None
     """None for a page over several evaluations, which has no method, seed and params of its own."""
     notes: Sequence[str] = ()

@@ -11,7 +11,6 @@ from pipeline_lib.records import Problem
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Unit, make_folder
-from pipeline_lib.study.attempts import write_attempts
 from pipeline_lib.study.plan import (
     BASE,
     CONTROL,
@@ -91,14 +90,13 @@ def compare(run: Run) -> None:
 
     def fill(fresh: pathlib.Path) -> None:
         problems = [Problem.from_row(row) for row in shards.iter_table(workspace.problems("test"))]
-        made = loop_study(
+        study, series = loop_study(
             params,
             partial(_groups, run),
             provenance={},
             seen={name: seen_in_training(model, problems) for name, model in _models(run).items()},
         )
-        write_study(fresh, made.study, made.series, problems)
-        write_attempts(fresh / "attempts", made.attempts)
+        write_study(fresh, study, series, problems)
 
     unit = Unit(workspace=run.root, stage="evaluate", key=key)
     make_folder(unit, workspace.evaluation_result, kind=KIND, fill=fill)

@@ -21,7 +21,7 @@ from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import digest_json, read_json, read_json_lines
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.plan import BASE, CONTROL, TRAINED, evaluation_draws, temperatures
-from pipeline_lib.study.policies import LENIENT, PathCounts
+from pipeline_lib.study.policies import PathCounts, ks_of
 from pipeline_lib.study.study import METRICS_NAME, Study, arm_name, read_study, read_values
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.loop.study import POLICY
@@ -129,7 +129,7 @@ def _study(workspace: Workspace, params: Params) -> Study:
     bases = {one.base for one in study.arms}
     made = {
         "train.control": CONTROL in bases,
-        "evaluate.ks": _lenient_ks(study),
+        "evaluate.ks": set(ks_of(study)),
         "temperatures": {one.settings["T"] for one in study.arms},
     }
     asked = {
@@ -144,12 +144,6 @@ def _study(workspace: Workspace, params: Params) -> Study:
                 "--profile and --set of its run"
             )
     return study
-
-
-def _lenient_ks(study: Study) -> set[int]:
-    """The ks of the params: points of the strict score have further ones."""
-    found = [one.measure for one in study.points if one.subset == LENIENT]
-    return {int(measure.removeprefix("pass@")) for measure in found}
 
 
 def _shown(value: object) -> object:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline_lib.publish.exports.model_card import CARD_NAME, model_card
 from pipeline_lib.publish.reporting import tables
 from pipeline_lib.publish.reporting.report import write_report
-from pipeline_lib.publish.reporting.revision import read_revision
+from pipeline_lib.publish.reporting.revision import provenance, read_revision
 from pipeline_lib.store.files import write_json, write_text
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.study.pages.page import study_tables
@@ -20,7 +20,6 @@ from pipeline_lib.study.study import (
     PROBLEMS_NAME,
     SUMMARY_NAME,
     VALUES_NAME,
-    provenance_of,
     study_row,
     summary_row,
 )
@@ -55,7 +54,7 @@ def write_reports(run: Run) -> Written:
     source = replace(read_finished_run(workspace, params), revision=read_revision())
     study = replace(
         source.study,
-        provenance=provenance_of(params, commit=source.revision.get("commit")),
+        provenance=provenance(params),
         compute=_compute(source),
         arms=tuple(_with_tokens(arm, source) for arm in source.study.arms),
     )

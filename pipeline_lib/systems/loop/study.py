@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pipeline_lib.study.headline import change, claims_of
@@ -10,7 +10,6 @@ from pipeline_lib.study.plan import BASE, CONTROL, TRAINED, baselines, folder_na
 from pipeline_lib.study.policies import (
     LENIENT,
     PolicyScores,
-    path_attempts,
     policy_contrasts,
     score_policy,
     vote_series,
@@ -23,21 +22,11 @@ if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change
 
     from pipeline_lib.params.whole import Params
     from pipeline_lib.records import Group
-    from pipeline_lib.study.attempts import Attempt
 
 SYSTEM = "loop"
 POLICY = "policy"
 _BASES = {BASE: BASE, CONTROL: CONTROL, TRAINED: POLICY}
 """Base names of arms by the names of folders."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopStudy:
-    """A study with what is stored beside it."""
-
-    study: Study
-    series: Sequence[Series]
-    attempts: Sequence[Attempt]
 
 
 def loop_study(
@@ -46,18 +35,17 @@ def loop_study(
     *,
     provenance: Mapping[str, str | None],
     seen: Mapping[str, frozenset[str]],
-) -> LoopStudy:
-    """Estimate the scores of every policy at every temperature; groups of one policy are in memory at a time.
+) -> tuple[Study, list[Series]]:
+    """The study of every policy at every temperature, and its series; groups of one policy are in memory at a time.
 
     Args:
         params: of the run.
         groups: judged paths by folder of a policy and temperature.
-        provenance: see `study.provenance_of`.
+        provenance: see `Study.provenance`.
         seen: ids of evaluated problems that a training saw, by policy.
     """
     scores: dict[tuple[str, float], PolicyScores] = {}
     votes: list[Series] = []
-    attempts: list[Attempt] = []
     for temperature in temperatures(params):
         for policy in _policies(params):
             arm = Arm(
@@ -67,7 +55,6 @@ def loop_study(
             )
             judged = groups(policy, temperature)
             found = scores[policy, temperature] = score_policy(arm, judged, params.evaluate)
-            attempts += path_attempts(folder_name(policy, temperature, params), judged)
             if policy == TRAINED:
                 votes += vote_series(arm, found, judged)
     study = make_study(
@@ -89,7 +76,7 @@ def loop_study(
         },
     )
     claims = loop_claims(study, max_k=max(params.evaluate.ks))
-    return LoopStudy(study=study.with_claims(claims), series=series, attempts=attempts)
+    return study.with_claims(claims), series
 
 
 def _policies(params: Params) -> Iterator[str]:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.prr import PrrParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.publish.reporting.revision import read_revision
+from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_file, digest_json
 from pipeline_lib.store.folders import check_output_folder, replaced
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
 from pipeline_lib.study.pages.page import REPORT_NAME, write_page
-from pipeline_lib.study.study import make_study, provenance_of
+from pipeline_lib.study.study import make_study
 from pipeline_lib.systems.prr.data.dataset_files import read_set
 from pipeline_lib.systems.prr.evaluation.branch_answers import full_mask, grid_mask
 from pipeline_lib.systems.prr.evaluation.evaluate import Progress as ExamplesProgress
@@ -141,15 +141,11 @@ def evaluate_on(
             threads=own.train.threads,
             seed=params.seed,
             key=key,
-            provenance=_provenance(params),
+            provenance=provenance(params),
             ensemble=ensemble,
             progress=progress,
         )
     )
-
-
-def _provenance(params: Params) -> dict[str, str | None]:
-    return provenance_of(params, commit=read_revision().get("commit"))
 
 
 def _model_digest(folder: pathlib.Path) -> str:
@@ -186,7 +182,7 @@ def show_on(
             if part.stop >= num_drawn:
                 break
         shown = make_study(
-            "prr", [], [], evaluate=params.evaluate, seed=seed, provenance=_provenance(params)
+            "prr", [], [], evaluate=params.evaluate, seed=seed, provenance=provenance(params)
         ).with_claims([f"Answers of {model.name}", *([TRANSDUCTIVE] if is_arc else [])])
         write_page(fresh / REPORT_NAME, shown, prr_page(shown, fresh, is_arc=False))
         manifests.seal(fresh, kind=PICTURES, key=model.name)

@@ -66,7 +66,7 @@ _FRAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What an evaluation found."""
+    """Results of an evaluation."""
 
     models: Mapping[str, EvaluatedSet]
     """By name; several vote together on ARC."""

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import shards
@@ -173,3 +174,22 @@ def test_figures_of_each_value_of_a_setting():
     assert [one.name for one in cost_figures(study_of(further=values[:2]), by="model")] == [
         *("toy_drawn", "toy_drawn_total", "toy_critical"),
     ]
+
+
+@pytest.mark.parametrize("content", ['{"schema": 1}', "[]", '{"schema": 2, "system": "toy"}'])
+def test_a_file_of_another_version_or_a_damaged_one_is_one_line(tmp_path, content):
+    """The file and the remedy are named."""
+    path = tmp_path / "metrics.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(BadInputError, match=r"metrics\.json: .*evaluate again"):
+        read_study(path)
+
+
+def test_an_arm_with_two_accuracies_is_one_point_of_the_figures():
+    """The mean over all paths, 75 %, and not the accuracy of one path of each problem, 25 %."""
+    both = [
+        dataclasses.replace(STRONG, measure="pass@1"),
+        dataclasses.replace(WEAK, arm=STRONG.arm),
+    ]
+    figures = cost_figures(study_of(further=[*both, WEAK]))
+    assert all("peers: 75.0" in one.alt and "plain: 25.0" in one.alt for one in figures)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_lib.publish.reporting.revision import read_revision
-from pipeline_lib.study.study import provenance_of
+from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.systems.apr.bodies.chosen import read_chosen
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
@@ -36,7 +35,7 @@ def evaluate(run: Run) -> None:
             serve=None,
             evaluate=run.params.evaluate,
             seed=run.params.seed,
-            provenance=provenance_of(run.params, commit=read_revision().get("commit")),
+            provenance=provenance(run.params),
         ),
         replaces=True,
         on_progress=step_recorder(run.root, "apr-evaluate"),

@@ -41,7 +41,7 @@ def apr_study(
         evaluate: resamples and confidence_level.
         seed: root seed.
         seen: ids of evaluated problems that a training saw, by name of the model.
-        provenance: see `study.provenance_of`.
+        provenance: see `Study.provenance`.
     """
     arms = [_arm(one, seen) for one in drawn]
     contrasts = _contrasts(drawn, arms)

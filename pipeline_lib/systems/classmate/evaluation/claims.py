@@ -13,7 +13,7 @@ _MOST_MISSING = 0.01
 
 
 def claims(study: Study, controls: Sequence[str], *, is_blind: bool) -> tuple[str, ...]:
-    """What was gained over every control; no finding where too many scores are missing.
+    """Gains over every control; no finding where too many scores are missing.
 
     Args:
         study: its ``compute`` counts the missing scores.

@@ -10,12 +10,12 @@ from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.trained import seen_in_training, trained_on
-from pipeline_lib.publish.reporting.revision import read_revision
+from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import check_output, read_json_lines
 from pipeline_lib.study.attempts import write_attempts
 from pipeline_lib.study.pages.page import REPORT_NAME, write_page
-from pipeline_lib.study.study import METRICS_NAME, Study, provenance_of, write_study
+from pipeline_lib.study.study import METRICS_NAME, Study, write_study
 from pipeline_lib.systems.classmate.evaluation.continuations import Continued, continue_prefixes
 from pipeline_lib.systems.classmate.evaluation.page import classmate_page
 from pipeline_lib.systems.classmate.evaluation.paths import judged_groups
@@ -108,7 +108,7 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         judged,
         params.evaluate,
         seed=params.seed,
-        provenance=provenance_of(params, commit=read_revision().get("commit")),
+        provenance=provenance(params),
         is_blind=record.is_blind if record else params.classmate.bonus == "blind",
         draws_without_peers=count_draws_without_peers(last),
     )

@@ -1,4 +1,4 @@
-"""What the page of Classmate shows besides its study: prefixes, and continuations of some problems."""
+"""Prefixes, and continuations of some problems, for the page of Classmate."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby

@@ -10,7 +10,7 @@ from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import Splits, make_splits
 from pipeline_lib.problems.trained import seen_in_training, trained_on
-from pipeline_lib.publish.reporting.revision import read_revision
+from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.store.files import check_output, digest_json
@@ -18,7 +18,7 @@ from pipeline_lib.store.journal import Journal, open_journal
 from pipeline_lib.store.shards import split
 from pipeline_lib.study.attempts import ATTEMPTS_KIND, write_attempts
 from pipeline_lib.study.pages.page import REPORT_NAME, Page, Paper, write_page
-from pipeline_lib.study.study import METRICS_NAME, Series, Study, provenance_of, write_study
+from pipeline_lib.study.study import METRICS_NAME, Series, Study, write_study
 from pipeline_lib.systems.pacore.drive import solve_all
 from pipeline_lib.systems.pacore.evaluation.examples import make_examples
 from pipeline_lib.systems.pacore.evaluation.judging import (
@@ -287,7 +287,7 @@ def _study(
         about=about,
         params=params.evaluate,
         seed=params.seed,
-        provenance=provenance_of(params, commit=read_revision().get("commit")),
+        provenance=provenance(params),
         num_left_out=len(columns[0]) - len(whole),
     )
     study, series = pacore_study(evaluated, context)

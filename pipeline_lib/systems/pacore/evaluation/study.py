@@ -44,7 +44,7 @@ class EvaluatedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyContext:
-    """What a study is about, and its settings."""
+    """Subject and settings of a study."""
 
     about: str
     """The model whose syntheses the first differences are of."""

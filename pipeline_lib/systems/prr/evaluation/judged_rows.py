@@ -138,7 +138,7 @@ def cover_batch(answers: BranchAnswers, right_BAL: AnswerTokens) -> CoveredRows:
 
 
 def branch_figures(rows: JudgedRows) -> dict[str, float]:
-    """What several branches do besides being right; empty without rows, or for a single branch.
+    """Figures of several branches besides their accuracy; empty without rows, or for a single branch.
 
     ``decidable``: share of rows with right and wrong branches. ``usage entropy``: normalised entropy of the branch
     with the lowest loss, 1 if uniform. ``distinct outputs``: answers per row, 1 to K. ``disagreement``: share of

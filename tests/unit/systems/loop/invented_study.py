@@ -8,8 +8,8 @@ from pydantic import TypeAdapter
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Group
 from pipeline_lib.study.policies import PathCounts
-from pipeline_lib.study.study import arm_name
-from pipeline_lib.systems.loop.study import LoopStudy, loop_study
+from pipeline_lib.study.study import Series, Study, arm_name
+from pipeline_lib.systems.loop.study import loop_study
 from tests.unit.study.judged_groups import judged_group
 
 
@@ -35,7 +35,7 @@ def params_of(*, ks: tuple[int, ...] = (1,), control: bool = True, further: Sequ
 
 def invented(
     groups: Mapping[tuple[str, float] | str, Sequence[Group]], params: Params
-) -> LoopStudy:
+) -> tuple[Study, list[Series]]:
     """The study of groups by folder (``base``, ``control``, ``trained``), or by folder and further temperature."""
     return loop_study(
         params,
@@ -51,10 +51,10 @@ def invented(
 
 def report_fields(groups: Mapping[str, Sequence[Group]], params: Params) -> dict[str, Any]:
     """The fields of a `ReportInput` that come from the study."""
-    made = invented(groups, params)
-    study, temperature = made.study, params.sample.temperature
+    study, series = invented(groups, params)
+    temperature = params.sample.temperature
     names = {base: arm_name(study, base, T=temperature) for base in ("base", "policy", "control")}
-    values = {(one.arm.base, one.measure, one.subset): one.values for one in made.series}
+    values = {(one.arm.base, one.measure, one.subset): one.values for one in series}
     return {
         "study": study,
         "values": values,

@@ -10,7 +10,7 @@ def claims_of(base, trained, control=None, *, ks=(1, 2)):
     letters = {"base": base, "trained": trained, **({"control": control} if control else {})}
     groups = {name: groups_of(each) for name, each in letters.items()}
     params = params_of(ks=ks, control=control is not None)
-    title, *claims = invented(groups, params).study.claims
+    title, *claims = invented(groups, params)[0].claims
     return title, " ".join(claims).replace("\N{NO-BREAK SPACE}", " ")
 
 
@@ -91,7 +91,7 @@ def test_a_gain_that_is_missing_at_a_lower_temperature_can_be_sharpness(
     groups = {name: groups_of(letters) for name, letters in first.items()}
     groups |= {(name, temperature): groups_of(letters) for name, letters in further.items()}
     params = params_of(ks=(1, 2), control=False, further=[temperature])
-    study = invented(groups, params).study
+    study = invented(groups, params)[0]
     text = " ".join(study.claims)
     assert ("sharper distribution" in text) is is_sharper
     assert study.headline.arm == "policy T=1"
