@@ -1,5 +1,7 @@
 """Claims and tables of a study on a console."""
 
+from __future__ import annotations
+
 import pathlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ if TYPE_CHECKING:  # every command imports this module, and matplotlib and scipy
     from pipeline_lib.study.study import Study
 
 
-def print_claims(study: "Study") -> None:
+def print_claims(study: Study) -> None:
     """Print the claims of a study, the first in bold."""
     title, *sentences = study.claims
     console.print(f"\n{title}", style="bold", markup=False)
@@ -28,7 +30,7 @@ def print_evaluation(folder: pathlib.Path) -> None:
     print_study(read_study(folder / METRICS_NAME), folder)
 
 
-def print_study(study: "Study", folder: pathlib.Path) -> None:
+def print_study(study: Study, folder: pathlib.Path) -> None:
     """Print the tables of a study, its claims, and the paths of its files in ``folder``."""
     from pipeline_lib.study.pages.page import REPORT_NAME, study_tables  # noqa: PLC0415 - see above
     from pipeline_lib.study.study import METRICS_NAME  # noqa: PLC0415 - see above
@@ -40,7 +42,7 @@ def print_study(study: "Study", folder: pathlib.Path) -> None:
         say(str(folder / name))
 
 
-def print_table(table: "ReportTable") -> None:
+def print_table(table: ReportTable) -> None:
     """Print one of the report's tables."""
     shown = Table(*table.columns, title=table.caption, title_justify="left", box=None)
     for row in table.rows:
