@@ -1,8 +1,10 @@
 """Params of adaptive parallel reasoning (APR): traces, model, supervised training, reinforcement learning."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
+from typing_extensions import override
 
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.params.sections import (
@@ -12,7 +14,8 @@ from pipeline_lib.params.sections import (
     Rate,
     Section,
     Whole,
-    check_heads,
+    head_faults,
+    repetition,
 )
 
 
@@ -28,11 +31,10 @@ class ThreadSearchParams(Section):
     """published: probability that found nodes are searched on their own. compact: not used, the root of a
     parallel search always spawns."""
 
-    @model_validator(mode="after")
-    def _beams(self) -> "ThreadSearchParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.beam_low > self.beam_high:
-            raise ValueError(f"beam_low={self.beam_low} is above beam_high={self.beam_high}")
-        return self
+            yield f"beam_low={self.beam_low} is above beam_high={self.beam_high}"
 
 
 class AprDataParams(Section):
@@ -53,18 +55,17 @@ class AprDataParams(Section):
     shard_size: Count = 500
     """Problems per file of traces, the unit of work and resume."""
 
-    @model_validator(mode="after")
-    def _numbers(self) -> "AprDataParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.countdown.num_numbers < 3:
-            raise ValueError(
+            yield (
                 f"countdown.num_numbers={self.countdown.num_numbers}; a spawn needs at least 3 numbers"
             )
         if self.countdown.target_low < 2:
-            raise ValueError(
+            yield (
                 f"countdown.target_low={self.countdown.target_low}; searches are guided by the factors of the "
                 "target, so give 2 or more"
             )
-        return self
 
 
 class AprModelParams(Section):
@@ -77,7 +78,9 @@ class AprModelParams(Section):
     num_layers: Count = 4
     num_heads: Count = 4
 
-    _heads = model_validator(mode="after")(check_heads)
+    @override
+    def faults(self) -> Iterator[str]:
+        yield from head_faults(self.hidden_size, self.num_heads)
 
 
 class AprSftParams(Section):
@@ -164,11 +167,9 @@ class AprEvaluateParams(Section):
     samples: Count = 1
     """Rollouts of each problem at temperatures above 0."""
 
-    @model_validator(mode="after")
-    def _temperatures(self) -> "AprEvaluateParams":
-        if len(set(self.temperatures)) < len(self.temperatures):
-            raise ValueError(f"temperatures={list(self.temperatures)}; each may be given once")
-        return self
+    @override
+    def faults(self) -> Iterator[str]:
+        yield from repetition(temperatures=self.temperatures)
 
 
 class AprParams(Section):
@@ -180,11 +181,10 @@ class AprParams(Section):
     rl: AprRlParams = AprRlParams()
     evaluate: AprEvaluateParams = AprEvaluateParams()
 
-    @model_validator(mode="after")
-    def _sizes(self) -> "AprParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.sft.step_tokens < self.model.window:
-            raise ValueError(
+            yield (
                 f"sft.step_tokens={self.sft.step_tokens} is below model.window={self.model.window}; a step "
                 "holds whole sequences"
             )
-        return self

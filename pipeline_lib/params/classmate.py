@@ -2,13 +2,15 @@
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, field_validator
+from typing_extensions import override
 
 from pipeline_lib.errors import first_fault
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareParams
-from pipeline_lib.params.sections import Count, Positive, Rate, Section, check_heads
+from pipeline_lib.params.sections import Count, Positive, Rate, Section, head_faults
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import Method, TrainParams
 
@@ -56,7 +58,9 @@ class MadePeerParams(Section):
     num_heads: Count
     steps: Count
 
-    _heads = model_validator(mode="after")(check_heads)
+    @override
+    def faults(self) -> Iterator[str]:
+        yield from head_faults(self.hidden_size, self.num_heads)
 
 
 class ClassmateEvaluateParams(Section):
@@ -166,20 +170,13 @@ class ClassmateParams(Section):
         """``made_peers``, unless peers of the training are named."""
         return () if self.classmate_model_name_or_path_list else self.made_peers
 
-    @model_validator(mode="after")
-    def _distinct(self) -> "ClassmateParams":
+    @override
+    def faults(self) -> Iterator[str]:
         peers = (*self.classmate_model_name_or_path_list, *self.held_out)
         names = [*(peer.name for peer in peers), *(made.name for made in self.used_recipes)]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise ValueError(f"the name {twice[0]!r} is given to two classmates; rename one")
-        return self
-
-    @model_validator(mode="after")
-    def _convex(self) -> "ClassmateParams":
+            yield f"the name {twice[0]!r} is given to two classmates; rename one"
         weight = self.classmate_reward_weight
         if self.fusion == "convex" and weight > 1:
-            raise ValueError(
-                f"classmate_reward_weight={weight}; with fusion=convex it is at most 1"
-            )
-        return self
+            yield f"classmate_reward_weight={weight}; with fusion=convex it is at most 1"

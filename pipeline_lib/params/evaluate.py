@@ -1,11 +1,13 @@
 """Params of evaluation (pass@k), of test-time compute, and of the report."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
+from typing_extensions import override
 
-from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole
+from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole, repetition
 
 
 class EvaluateParams(Section):
@@ -21,21 +23,15 @@ class EvaluateParams(Section):
     confidence_level: Rate = 0.95
     """Confidence level of all intervals."""
 
-    @model_validator(mode="after")
-    def _distinct(self) -> "EvaluateParams":
-        if len(set(self.temperatures)) < len(self.temperatures):
-            raise ValueError(f"temperatures={list(self.temperatures)}; each may be given once")
-        return self
-
-    @model_validator(mode="after")
-    def _enough_paths(self) -> "EvaluateParams":
+    @override
+    def faults(self) -> Iterator[str]:
+        yield from repetition(temperatures=self.temperatures)
         if 1 not in self.ks:
-            raise ValueError(f"ks={list(self.ks)}; it must contain 1, since pass@1 is the headline")
+            yield f"ks={list(self.ks)}; it must contain 1, since pass@1 is the headline"
         if self.num_paths < 2 * max(self.ks):
-            raise ValueError(
+            yield (
                 f"num_paths={self.num_paths}; pass@{max(self.ks)} needs at least {2 * max(self.ks)}"
             )
-        return self
 
 
 class Strategy(StrEnum):
@@ -104,12 +100,9 @@ class StrategyParams(Section):
         """The budgets that are a multiple of the beam's expansion."""
         return sorted(budget for budget in self.budgets if budget % self.beam.expansion == 0)
 
-    @model_validator(mode="after")
-    def _distinct(self) -> "StrategyParams":
-        for name, values in (("strategies", self.strategies), ("budgets", self.budgets)):
-            if len(set(values)) < len(values):
-                raise ValueError(f"{name}={list(map(str, values))}; each may be given once")
-        return self
+    @override
+    def faults(self) -> Iterator[str]:
+        yield from repetition(strategies=self.strategies, budgets=self.budgets)
 
 
 class ReportParams(Section):

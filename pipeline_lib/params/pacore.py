@@ -3,11 +3,12 @@
 Source: PaCoRe, arXiv:2601.05593.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
+from typing_extensions import override
 
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.sections import Count, Section, Whole
@@ -50,11 +51,10 @@ class Rsa(Section):
     steps: Count = 10
     """Steps, the first with plain paths included; one last synthesis follows."""
 
-    @model_validator(mode="after")
-    def _fits(self) -> "Rsa":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.subset > self.population:
-            raise ValueError(f"subset={self.subset}; a population has {self.population} paths")
-        return self
+            yield f"subset={self.subset}; a population has {self.population} paths"
 
 
 class EpisodeParams(Section):
@@ -84,20 +84,13 @@ class EpisodeParams(Section):
     """Online methods: syntheses per problem that the base draws, after its warm start if there is one; problems are
     kept whose syntheses are neither all right nor all wrong. 0: no such filter."""
 
-    @model_validator(mode="after")
-    def _can_differ(self) -> "EpisodeParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.filter_draws == 1:
-            raise ValueError(
-                "filter_draws=1; one synthesis is always all right or all wrong, give 2 or more"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _ordered(self) -> "EpisodeParams":
+            yield "filter_draws=1; one synthesis is always all right or all wrong, give 2 or more"
         low, high = self.references
         if low > high:
-            raise ValueError(f"references={[low, high]}; give the fewest first")
-        return self
+            yield f"references={[low, high]}; give the fewest first"
 
 
 class ComparisonParams(Section):
@@ -112,16 +105,13 @@ class ComparisonParams(Section):
     plain_paths: Count = 40
     """Independent paths per problem, for the votes; more than any first round, so that one is left over."""
 
-    @model_validator(mode="after")
-    def _one_left_over(self) -> "ComparisonParams":
+    @override
+    def faults(self) -> Iterator[str]:
         widest = max(
             [widths[0] for widths in self.widths] + [self.rsa.population if self.rsa else 0]
         )
         if self.plain_paths <= widest:
-            raise ValueError(
-                f"plain_paths={self.plain_paths}; a first round has {widest}, give more"
-            )
-        return self
+            yield f"plain_paths={self.plain_paths}; a first round has {widest}, give more"
 
 
 class PacoreParams(Section):

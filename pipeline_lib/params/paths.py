@@ -1,10 +1,12 @@
 """Params of the stages from problems to training data."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
+from typing_extensions import override
 
-from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole, check_heads
+from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole, head_faults
 
 
 class CountdownParams(Section):
@@ -18,15 +20,12 @@ class CountdownParams(Section):
     test_number_sets: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the number sets that is reserved for the test split; 0: all splits share all sets."""
 
-    @model_validator(mode="after")
-    def _ranges(self) -> "CountdownParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.low > self.high:
-            raise ValueError(f"low={self.low} is above high={self.high}")
+            yield f"low={self.low} is above high={self.high}"
         if self.target_low > self.target_high:
-            raise ValueError(
-                f"target_low={self.target_low} is above target_high={self.target_high}"
-            )
-        return self
+            yield f"target_low={self.target_low} is above target_high={self.target_high}"
 
 
 class WordProblemParams(Section):
@@ -54,13 +53,12 @@ class PrepareParams(Section):
     countdown: CountdownParams = CountdownParams()
     word_problems: WordProblemParams = WordProblemParams()
 
-    @model_validator(mode="after")
-    def _max_steps(self) -> "PrepareParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.max_steps is not None and self.dataset != "gsm8k":
-            raise ValueError(
+            yield (
                 f"max_steps={self.max_steps}; only solutions of dataset=gsm8k mark their calculations"
             )
-        return self
 
 
 class BootstrapParams(Section):
@@ -86,16 +84,14 @@ class BootstrapParams(Section):
     threads: Count = 1
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
-    _heads = model_validator(mode="after")(check_heads)
-
-    @model_validator(mode="after")
-    def _format(self) -> "BootstrapParams":
+    @override
+    def faults(self) -> Iterator[str]:
+        yield from head_faults(self.hidden_size, self.num_heads)
         if self.format_steps and self.model is None:
-            raise ValueError(
+            yield (
                 f"format_steps={self.format_steps}; a model from scratch learns the format in `steps`: "
                 "set model, or format_steps=0"
             )
-        return self
 
 
 class SampleParams(Section):
@@ -157,10 +153,9 @@ class BuildParams(Section):
     worked_solutions: bool = True
     """Add the worked solutions of the bootstrap split to the SFT rows, for more diverse solutions."""
 
-    @model_validator(mode="after")
-    def _bounds(self) -> "BuildParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.min_pass_rate >= self.max_pass_rate:
-            raise ValueError(
+            yield (
                 f"min_pass_rate={self.min_pass_rate} is not below max_pass_rate={self.max_pass_rate}"
             )
-        return self

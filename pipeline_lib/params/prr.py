@@ -1,8 +1,10 @@
 """Params of parallel latent branches (PRR): model, loss, data, training, evaluation."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
+from typing_extensions import override
 
 from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole
 
@@ -64,24 +66,15 @@ class PrrModelParams(Section):
     compiled: bool = False
     """Compile the blocks with torch.compile: slower to start, faster on a GPU."""
 
-    @model_validator(mode="after")
-    def _heads(self) -> "PrrModelParams":
+    @override
+    def faults(self) -> Iterator[str]:
         # Rotary embeddings rotate pairs of channels.
         if self.mixer == "attention" and self.width % (2 * self.heads):
-            raise ValueError(f"width={self.width} is not a multiple of 2 x heads={self.heads}")
-        return self
-
-    @model_validator(mode="after")
-    def _gradient(self) -> "PrrModelParams":
+            yield f"width={self.width} is not a multiple of 2 x heads={self.heads}"
         if self.grad_steps > self.steps:
-            raise ValueError(f"grad_steps={self.grad_steps} is above steps={self.steps}")
-        return self
-
-    @model_validator(mode="after")
-    def _one_branch(self) -> "PrrModelParams":
+            yield f"grad_steps={self.grad_steps} is above steps={self.steps}"
         if self.kind == "trm" and self.num_branches != 1:
-            raise ValueError(f"num_branches={self.num_branches}; kind=trm has one branch")
-        return self
+            yield f"num_branches={self.num_branches}; kind=trm has one branch"
 
 
 class PrrLossParams(Section):
@@ -110,11 +103,10 @@ class PrrLossParams(Section):
     diversity_margin: Annotated[float, Field(ge=-1, le=1)] = 0.5
     """Cosine similarity up to which that penalty is zero."""
 
-    @model_validator(mode="after")
-    def _floor(self) -> "PrrLossParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.best_of == "soft_min" and self.floor:
-            raise ValueError(f"floor={self.floor}; best_of=soft_min has no weights, set floor=0")
-        return self
+            yield f"floor={self.floor}; best_of=soft_min has no weights, set floor=0"
 
 
 SyntheticTaskName = Literal["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
@@ -132,13 +124,12 @@ class PrrDataParams(Section):
     """Versions of each synthetic Sudoku, as a group: digits, rows and columns are permuted."""
     test_examples: Count = 1024
 
-    @model_validator(mode="after")
-    def _folder(self) -> "PrrDataParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if (self.task == "folder") != (self.folder is not None):
-            raise ValueError(
+            yield (
                 f"task={self.task} with folder={self.folder}; task=folder and a folder go together"
             )
-        return self
 
 
 class PrrTrainParams(Section):
@@ -180,13 +171,12 @@ class PrrEvaluateParams(Section):
     pictures: Whole = 8
     """Test examples that are plotted with the answers of all branches."""
 
-    @model_validator(mode="after")
-    def _noise(self) -> "PrrEvaluateParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.rollouts > 1 and not self.noise:
-            raise ValueError(
+            yield (
                 f"rollouts={self.rollouts} with noise=0 would give equal answers; set noise, as 0.1"
             )
-        return self
 
 
 class PrrParams(Section):

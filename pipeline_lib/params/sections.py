@@ -1,8 +1,9 @@
 """Base class of the params sections, and the ranges of their numbers."""
 
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0, lt=1)]
@@ -16,12 +17,25 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for fault in self.faults():
+            raise ValueError(fault)
+        return self
 
-def check_heads(section: Any) -> Any:
-    """A validator of a section with the sizes of a Llama."""
-    # Rotary embeddings need an even number of channels per head.
-    if section.hidden_size % (2 * section.num_heads):
-        raise ValueError(
-            f"hidden_size={section.hidden_size} is not a multiple of 2 x num_heads={section.num_heads}"
-        )
-    return section
+    def faults(self) -> Iterator[str]:
+        """Why the values cannot be used together, though each is possible alone."""
+        yield from ()
+
+
+def head_faults(hidden_size: int, num_heads: int) -> Iterator[str]:
+    """The fault of sizes of a Llama: rotary embeddings need an even number of channels per head."""
+    if hidden_size % (2 * num_heads):
+        yield f"hidden_size={hidden_size} is not a multiple of 2 x num_heads={num_heads}"
+
+
+def repetition(**values: Sequence[object]) -> Iterator[str]:
+    """The fault of lists, by name, of which one has a value twice."""
+    for name, listed in values.items():
+        if len(set(listed)) < len(listed):
+            yield f"{name}={[*map(str, listed)]}; each may be given once"

@@ -1,10 +1,12 @@
 """Params of the rollout engine."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field
+from typing_extensions import override
 
 from pipeline_lib.params.sections import Count, Positive, Section
 
@@ -46,30 +48,19 @@ class ServeParams(Section):
     """Prompt and completion tokens after which the run stops; null: no limit."""
     budget_money: Positive | None = None
 
-    @model_validator(mode="after")
-    def _prices(self) -> "ServeParams":
+    @override
+    def faults(self) -> Iterator[str]:
         priced = self.price_per_million_prompt_tokens or self.price_per_million_completion_tokens
         if self.budget_money is not None and not priced:
-            raise ValueError(
+            yield (
                 f"budget_money={self.budget_money} with both prices 0; set the prices, or budget_tokens"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _no_secrets(self) -> "ServeParams":
         # Params are recorded by Prefect and in the report, so the messages do not show the values.
         if "@" in urlsplit(self.url or "").netloc:
-            raise ValueError(
-                "url holds a user or password; put the key into the api_key_env variable"
-            )
+            yield "url holds a user or password; put the key into the api_key_env variable"
         if not _VARIABLE.fullmatch(self.api_key_env):
-            raise ValueError(
-                "api_key_env is no name of a variable; the key itself does not belong here"
-            )
+            yield "api_key_env is no name of a variable; the key itself does not belong here"
         for option in self.options:
             name = option.partition("=")[0].replace("_", "-")
             if name in _SECRET_OPTIONS:
-                raise ValueError(
-                    f"options: {name} is a secret; set its variable (HF_TOKEN) instead"
-                )
-        return self
+                yield f"options: {name} is a secret; set its variable (HF_TOKEN) instead"

@@ -1,9 +1,11 @@
 """Params of training a policy on verified paths."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
+from typing_extensions import override
 
 from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole
 
@@ -43,14 +45,13 @@ class LoraParams(Section):
     quantize: Literal["none", "4bit"] = "none"
     """Precision of the frozen base under adapters; 4bit is QLoRA's NF4, which needs CUDA and bitsandbytes."""
 
-    @model_validator(mode="after")
-    def _quantized(self) -> "LoraParams":
+    @override
+    def faults(self) -> Iterator[str]:
         if self.quantize != "none" and not self.enabled:
-            raise ValueError(
+            yield (
                 f"quantize={self.quantize}; only the base under adapters is quantized, so it needs "
                 "enabled=true"
             )
-        return self
 
 
 class PpoParams(Section):
@@ -117,49 +118,30 @@ class TrainParams(Section):
     lora: LoraParams = LoraParams()
     ppo: PpoParams = PpoParams()
 
-    @model_validator(mode="after")
-    def _group(self) -> "TrainParams":
+    @override
+    def faults(self) -> Iterator[str]:
         needs_group = self.method in _GROUP_RELATIVE or self.advantage is not None
         if needs_group and self.group_size < 2:
             needing = f"advantage={self.advantage}" if self.advantage else self.method.value.upper()
-            raise ValueError(f"group_size={self.group_size}; {needing} needs at least 2")
-        return self
-
-    @model_validator(mode="after")
-    def _advantage(self) -> "TrainParams":
+            yield f"group_size={self.group_size}; {needing} needs at least 2"
         if self.advantage is not None and self.method not in ONLINE:
-            raise ValueError(
+            yield (
                 f"advantage={self.advantage}; method={self.method.value} has no advantages: set an "
                 "online method, as method=grpo, or advantage=null"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _entropy(self) -> "TrainParams":
         if self.method is Method.RLOO and self.entropy_coef:
-            raise ValueError(
-                f"entropy_coef={self.entropy_coef}; the loss of RLOO has no entropy term, set 0"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _adapter(self) -> "TrainParams":
+            yield f"entropy_coef={self.entropy_coef}; the loss of RLOO has no entropy term, set 0"
         if self.rollouts == "endpoint" and not (self.method in ONLINE and self.lora.enabled):
-            raise ValueError(
+            yield (
                 "rollouts=endpoint; the engine gets each step's weights as an adapter, so it needs "
                 "an online method, as method=grpo, and lora.enabled=true"
             )
-        return self
+        yield from self._batch_faults()
 
-    @model_validator(mode="after")
-    def _minibatches(self) -> "TrainParams":
+    def _batch_faults(self) -> Iterator[str]:
         paths = self.batch_size * self.group_size
         if self.method is Method.PPO and self.ppo.minibatches > paths:
-            raise ValueError(f"ppo.minibatches={self.ppo.minibatches}; a draw has {paths} paths")
-        return self
-
-    @model_validator(mode="after")
-    def _micro_batches(self) -> "TrainParams":
+            yield f"ppo.minibatches={self.ppo.minibatches}; a draw has {paths} paths"
         online = self.method in ONLINE
         wholes = [self.batch_size * (self.group_size if online else 1)]
         # The control of the other methods takes the schedule of the warm start.
@@ -168,5 +150,4 @@ class TrainParams(Section):
         for whole in wholes:
             micro = min(self.micro_batch_size or whole, whole)
             if whole % micro:
-                raise ValueError(f"micro_batch_size={micro} does not divide a batch of {whole}")
-        return self
+                yield f"micro_batch_size={micro} does not divide a batch of {whole}"
