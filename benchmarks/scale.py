@@ -23,7 +23,7 @@ from benchmarks.lib.recorded_paths import write_paths, write_problems
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
-from pipeline_lib.store.workspace import RoundFolders
+from pipeline_lib.store.workspace import DrawFolders
 from pipeline_lib.systems.loop import bootstrap, build, evaluate, prepare, report, train, verify
 from pipeline_lib.systems.loop.verify import VerifyPlan
 from pipeline_lib.systems.stage import Run
@@ -81,7 +81,7 @@ def record(run: Run, num_paths: int) -> None:
         )
 
 
-def judge(run: Run, folders: RoundFolders, split: str) -> None:
+def judge(run: Run, folders: DrawFolders, split: str) -> None:
     """Verify the paths of ``folders``, shard by shard."""
     plan = VerifyPlan(
         workspace=run.root,

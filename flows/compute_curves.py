@@ -7,7 +7,6 @@ from flows.parallel.fan_out import map_bounded
 from flows.ray.runners import asking_for, cluster, shards_in_flight, task_runner
 from flows.run.guard import run_guard
 from pipeline_lib.params.evaluate import RESCORING, Strategy
-from pipeline_lib.store.workspace import RoundFolders
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart, ComputeShard
 from pipeline_lib.systems.loop.test_time.preflight import PolicyName
@@ -135,15 +134,12 @@ def _part(
 def _draw(run: Run, drawn: ComputePart) -> Draw:
     """The independent samples; both policies use the same seeds."""
     paths = max(run.params.test_time.budgets)
-    folders = drawn.folders
     return Draw(
         name=f"{STAGE}-{drawn.policy}",
         seed_name=STAGE,
         problems=drawn.problems,
         model=drawn.model,
-        folders=RoundFolders(
-            paths=folders.paths, verdicts=folders.verdicts, traindata=folders.measures
-        ),
+        folders=drawn.folders,
         params=run.params.sample.model_copy(update={"num_paths": paths, "shots": 0}),
         stage=STAGE,
     )

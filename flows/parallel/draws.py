@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from flows.parallel.fan_out import Chain, map_bounded
 from flows.ray.runners import asking_for, shards_in_flight, task_runner
 from pipeline_lib.params.paths import SampleParams
-from pipeline_lib.store.workspace import RoundFolders
+from pipeline_lib.store.workspace import DrawFolders
 from pipeline_lib.systems.loop.sample import SamplePlan, SampleShard
 from pipeline_lib.systems.loop.verify import VerifyPlan, VerifyShard
 from pipeline_lib.systems.stage import Run
@@ -36,7 +36,7 @@ class Draw(BaseModel):
     problems: pathlib.Path
     model: str
     """Folder or hub id of the policy."""
-    folders: RoundFolders
+    folders: DrawFolders
     params: SampleParams
     stage: str | None = None
     """Stage whose time and events both parts count towards; None: "sample" and "verify"."""

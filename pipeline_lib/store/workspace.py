@@ -17,86 +17,92 @@ from pipeline_lib.store.files import named_errors
 SPLITS = ("bootstrap", "train", "test")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundFolders:
-    """Sampled paths, their verdicts and the training data built from them."""
+class _Below:
+    """An attribute of `_Folders`: the path of that name below their root."""
 
-    paths: pathlib.Path
-    verdicts: pathlib.Path
-    traindata: pathlib.Path
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folders: "_Folders", _owner: type) -> pathlib.Path:
+        return folders.root / self._name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeFolders:
-    """Paths of one independent draw or one search at test time, with verdicts, measures and costs."""
+@dataclass(frozen=True, slots=True)
+class _Folders:
+    """Paths below ``root``."""
 
-    paths: pathlib.Path
-    verdicts: pathlib.Path
-    measures: pathlib.Path
-    """Answer of each path, and the certainty of the policy."""
-    costs: pathlib.Path
+    root: pathlib.Path
+
+
+class DrawFolders(_Folders):
+    """Tables of one draw: of a round, an evaluation, or a search at test time."""
+
+    paths = _Below("paths")
+    verdicts = _Below("verdicts")
+    traindata = _Below("traindata")
+    """Rows built from the draw of a round."""
+    measures = _Below("measures")
+    """At test time: answer of each path, and the certainty of the policy."""
+    costs = _Below("costs")
     """Cost of a search by problem and budget."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrrFolders:
-    """A data folder of TRM's format, the model trained on it, its control, and their evaluation."""
+class PrrFolders(_Folders):
+    """Folders of parallel latent branches (PRR)."""
 
-    data: pathlib.Path
-    model: pathlib.Path
-    control: pathlib.Path
+    data = _Below("data/prr/puzzles")
+    """In TRM's format."""
+    model = _Below("models/prr")
+    control = _Below("models/prr-control")
     """The model with one branch, trained for as many core passes."""
-    reports: pathlib.Path
-    trackers: pathlib.Path
-    """Files of experiment trackers."""
+    reports = _Below("reports/prr")
+    trackers = _Below("logs/trackers/prr")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AprFolders:
-    """Problems with traces, the models trained on them, and their evaluation."""
+class AprFolders(_Folders):
+    """Folders of adaptive parallel reasoning (APR)."""
 
-    data: pathlib.Path
-    parallel: pathlib.Path
-    serial: pathlib.Path
-    parallel_rl: pathlib.Path
+    data = _Below("data/apr")
+    parallel = _Below("models/apr-parallel")
+    serial = _Below("models/apr-serial")
+    parallel_rl = _Below("models/apr-parallel-rl")
     """After reinforcement learning; empty without it."""
-    serial_rl: pathlib.Path
-    valid_reports: pathlib.Path
+    serial_rl = _Below("models/apr-serial-rl")
+    valid_reports = _Below("reports/apr-valid")
     """Evaluation of all conditions on the valid problems, and the chosen ones."""
-    reports: pathlib.Path
+    reports = _Below("reports/apr")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassmateFolders:
-    """Problems, models and draws of Classmate, and their evaluation."""
+class ClassmateFolders(_Folders):
+    """Folders of Classmate."""
 
-    problems: pathlib.Path
-    base: pathlib.Path
+    problems = _Below("data/classmate/problems")
+    base = _Below("models/classmate/base")
     """The actor at the start."""
-    peers: pathlib.Path
+    peers = _Below("models/classmate/peers")
     """A folder per peer that was made here."""
-    trained: pathlib.Path
+    trained = _Below("models/classmate/trained")
     """The actor, trained with peers."""
-    plain: pathlib.Path
+    plain = _Below("models/classmate/plain")
     """The actor, trained as long without peers."""
-    draws: pathlib.Path
+    draws = _Below("data/classmate/draws")
     """Prefixes, continuations and scores of the draws of the training."""
-    evaluation: pathlib.Path
-    reports: pathlib.Path
+    evaluation = _Below("data/classmate/evaluation")
+    reports = _Below("reports/classmate")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PacoreFolders:
-    """Judged paths of a policy, the models trained on them, and their evaluation."""
+class PacoreFolders(_Folders):
+    """Folders of PaCoRe."""
 
-    messages: pathlib.Path
-    base: pathlib.Path
+    messages = _Below("data/pacore/messages")
+    """Judged paths of the policy."""
+    base = _Below("models/pacore-base")
     """The policy as a chat model."""
-    model: pathlib.Path
+    model = _Below("models/pacore")
     """The synthesizer."""
-    control: pathlib.Path
+    control = _Below("models/pacore-control")
     """The base trained on plain prompts for as many steps."""
-    reports: pathlib.Path
+    reports = _Below("reports/pacore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,14 +124,27 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(_Folders):
     """Paths below ``root``. Two runs with different roots share no file.
 
     Raises:
         BadInputError: the path is not UTF-8, as params, records and reports of a run need it.
     """
 
-    root: pathlib.Path
+    problems_report = _Below("data/problems/report.json")
+    """Counts of the splits and the overlap report."""
+    base = _Below("models/base")
+    """The base policy, from which the loop starts."""
+    control = _Below("models/control")
+    """The base trained on worked solutions alone; without any, only a report."""
+    releases = _Below("models/released")
+    """Released policies; no stage writes them."""
+    reports = _Below("reports")
+    """metrics.json, summary.json, plots/, report.html."""
+    metrics = _Below("reports/metrics.json")
+    """Metrics of the last evaluation."""
+    evaluation_result = _Below("data/evaluation/result")
+    """Result of the evaluate stage, without seconds, so it is reproducible."""
 
     def __post_init__(self) -> None:
         try:
@@ -139,54 +158,27 @@ class Workspace:
         """Table of one of the SPLITS."""
         return self.root / "data" / "problems" / split
 
-    @property
-    def problems_report(self) -> pathlib.Path:
-        """Counts of the splits and the overlap report."""
-        return self.root / "data" / "problems" / "report.json"
-
-    def round_folders(self, round_number: int) -> RoundFolders:
+    def round_folders(self, round_number: int) -> DrawFolders:
         """Data of round 1, 2, ..."""
         data = self.root / "data"
-        base = data if round_number == 1 else data / "rounds" / str(round_number)
-        return RoundFolders(
-            paths=base / "paths", verdicts=base / "verdicts", traindata=base / "traindata"
-        )
+        return DrawFolders(data if round_number == 1 else data / "rounds" / str(round_number))
 
     @property
     def later_rounds(self) -> tuple[pathlib.Path, pathlib.Path]:
         """Data of the rounds after the first, policies of the rounds before the last."""
         return self.root / "data" / "rounds", self.root / "models" / "rounds"
 
-    def evaluation(self, policy: str) -> RoundFolders:
-        """Evaluation data of "base", "control" or "trained" (it has no traindata)."""
-        base = self.root / "data" / "evaluation" / policy
-        return RoundFolders(
-            paths=base / "paths", verdicts=base / "verdicts", traindata=base / "none"
-        )
+    def evaluation(self, policy: str) -> DrawFolders:
+        """Evaluation data of "base", "control" or "trained"."""
+        return DrawFolders(self.root / "data" / "evaluation" / policy)
 
-    def compute(self, policy: str, part: str) -> ComputeFolders:
+    def compute(self, policy: str, part: str) -> DrawFolders:
         """Test-time data of "base" or "trained": the independent draw, or one search."""
-        base = self.root / "data" / "compute" / policy / part
-        return ComputeFolders(
-            paths=base / "paths",
-            verdicts=base / "verdicts",
-            measures=base / "measures",
-            costs=base / "costs",
-        )
+        return DrawFolders(self.root / "data" / "compute" / policy / part)
 
     def compute_result(self, policy: str) -> pathlib.Path:
         """The curves of one policy."""
         return self.root / "data" / "compute" / policy / "result"
-
-    @property
-    def base(self) -> pathlib.Path:
-        """The base policy, from which the loop starts."""
-        return self.root / "models" / "base"
-
-    @property
-    def control(self) -> pathlib.Path:
-        """The base trained on worked solutions alone; without any, only a report."""
-        return self.root / "models" / "control"
 
     def policy(self, round_number: int, *, rounds: int) -> pathlib.Path:
         """The policy after round ``round_number``; the last one is ``models/policy``."""
@@ -194,79 +186,29 @@ class Workspace:
         models = self.root / "models"
         return models / "policy" if last else models / "rounds" / str(round_number)
 
-    @property
-    def releases(self) -> pathlib.Path:
-        """Released policies; no stage writes them."""
-        return self.root / "models" / "released"
-
     def trackers(self, training: str) -> pathlib.Path:
         """Files of experiment trackers of a training: "round-1", "control"."""
         return self.root / "logs" / "trackers" / training
 
     @property
-    def reports(self) -> pathlib.Path:
-        """metrics.json, summary.json, plots/, report.html."""
-        return self.root / "reports"
-
-    @property
-    def metrics(self) -> pathlib.Path:
-        """Metrics of the last evaluation."""
-        return self.reports / "metrics.json"
-
-    @property
-    def evaluation_result(self) -> pathlib.Path:
-        """Result of the evaluate stage, without seconds, so it is reproducible."""
-        return self.root / "data" / "evaluation" / "result"
-
-    @property
     def prr(self) -> PrrFolders:
-        """Folders of parallel latent branches (PRR)."""
-        return PrrFolders(
-            data=self.root / "data" / "prr" / "puzzles",
-            model=self.root / "models" / "prr",
-            control=self.root / "models" / "prr-control",
-            reports=self.root / "reports" / "prr",
-            trackers=self.root / "logs" / "trackers" / "prr",
-        )
+        """Folders of PRR."""
+        return PrrFolders(self.root)
 
     @property
     def apr(self) -> AprFolders:
-        """Folders of adaptive parallel reasoning (APR)."""
-        return AprFolders(
-            data=self.root / "data" / "apr",
-            parallel=self.root / "models" / "apr-parallel",
-            serial=self.root / "models" / "apr-serial",
-            parallel_rl=self.root / "models" / "apr-parallel-rl",
-            serial_rl=self.root / "models" / "apr-serial-rl",
-            valid_reports=self.root / "reports" / "apr-valid",
-            reports=self.root / "reports" / "apr",
-        )
+        """Folders of APR."""
+        return AprFolders(self.root)
 
     @property
     def classmate(self) -> ClassmateFolders:
         """Folders of Classmate."""
-        data, models = self.root / "data" / "classmate", self.root / "models" / "classmate"
-        return ClassmateFolders(
-            problems=data / "problems",
-            base=models / "base",
-            peers=models / "peers",
-            trained=models / "trained",
-            plain=models / "plain",
-            draws=data / "draws",
-            evaluation=data / "evaluation",
-            reports=self.reports / "classmate",
-        )
+        return ClassmateFolders(self.root)
 
     @property
     def pacore(self) -> PacoreFolders:
         """Folders of PaCoRe."""
-        return PacoreFolders(
-            messages=self.root / "data" / "pacore" / "messages",
-            base=self.root / "models" / "pacore-base",
-            model=self.root / "models" / "pacore",
-            control=self.root / "models" / "pacore-control",
-            reports=self.root / "reports" / "pacore",
-        )
+        return PacoreFolders(self.root)
 
     @contextmanager
     def lease(self) -> Iterator[Lease]:

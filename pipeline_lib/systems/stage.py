@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from pipeline_lib.params.whole import Params
-from pipeline_lib.store.workspace import RoundFolders, Workspace
+from pipeline_lib.store.workspace import DrawFolders, Workspace
 
 
 class Run(BaseModel):
@@ -27,7 +27,7 @@ class Run(BaseModel):
         return Workspace(self.root)
 
     @property
-    def folders(self) -> RoundFolders:
+    def folders(self) -> DrawFolders:
         """Data of this round."""
         return self.workspace.round_folders(self.round_number)
 

@@ -14,7 +14,7 @@ from pipeline_lib.publish.streams.messages import encoded, key_of
 from pipeline_lib.records import Path, Problem, Row
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.manifests import MANIFEST_NAME
-from pipeline_lib.store.workspace import RoundFolders, Workspace
+from pipeline_lib.store.workspace import DrawFolders, Workspace
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.lines.files import verdict_row
 from pipeline_lib.verify.lines.format import path_line
@@ -42,7 +42,7 @@ class _Draw:
 
     name: str
     split: str
-    folders: RoundFolders
+    folders: DrawFolders
 
     def path_id(self, path: Path) -> str:
         return f"{self.name}/{path.id}"

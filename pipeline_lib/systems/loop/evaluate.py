@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change
 
     from pipeline_lib.params.paths import SampleParams
     from pipeline_lib.records import Group
-    from pipeline_lib.store.workspace import RoundFolders
+    from pipeline_lib.store.workspace import DrawFolders
     from pipeline_lib.systems.stage import Run
 
 KIND = "evaluation"
@@ -42,7 +42,7 @@ class PolicyDraw:
     name: str
     model: str
     """Folder or hub id."""
-    folders: RoundFolders
+    folders: DrawFolders
     sampling: SampleParams
 
 

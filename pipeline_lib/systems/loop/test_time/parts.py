@@ -11,7 +11,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.reuse import Unit
-from pipeline_lib.store.workspace import ComputeFolders
+from pipeline_lib.store.workspace import DrawFolders
 
 STAGE = "compute"
 """Stage name in events and progress bars."""
@@ -26,7 +26,7 @@ class ComputePart:
     name: str
     """``drawn``, ``tree``, ``beam-16``."""
     problems: pathlib.Path
-    folders: ComputeFolders
+    folders: DrawFolders
     model: str
     sample: SampleParams
     test_time: StrategyParams

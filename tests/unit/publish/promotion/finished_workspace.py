@@ -10,7 +10,7 @@ from pipeline_lib.publish.reporting.run_compute import TrainingCompute
 from pipeline_lib.records import Group
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import write_json, write_text
-from pipeline_lib.store.workspace import RoundFolders, Workspace
+from pipeline_lib.store.workspace import DrawFolders, Workspace
 from pipeline_lib.study.policies import compare_groups
 from pipeline_lib.study.study import METRICS_NAME, study_row
 from pipeline_lib.telemetry import record_work
@@ -74,7 +74,7 @@ def finish(
     return workspace
 
 
-def _write(folders: RoundFolders, groups: Sequence[Group], *, key: str) -> None:
+def _write(folders: DrawFolders, groups: Sequence[Group], *, key: str) -> None:
     members = [member for group in groups for member in group.members]
     paths = [member.path for member in members]
     rows = verdict_rows(paths, [member.verdict for member in members])

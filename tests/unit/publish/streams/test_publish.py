@@ -11,7 +11,7 @@ from pipeline_lib.publish.streams.kafka import Sender
 from pipeline_lib.publish.streams.publish import PublishTopics, publish_run
 from pipeline_lib.records import Problem
 from pipeline_lib.store import shards
-from pipeline_lib.store.workspace import RoundFolders, Workspace
+from pipeline_lib.store.workspace import DrawFolders, Workspace
 from pipeline_lib.verify.dispatch import Item, open_verifier
 from pipeline_lib.verify.judged_paths import verdict_rows
 from tests.unit.publish.streams.topics import bridged
@@ -28,7 +28,7 @@ def write_split(workspace: Workspace, split: str, prefix: str) -> list[str]:
     return names
 
 
-def write_draw(folders: RoundFolders, names: list[str], *, verdicts: bool = True) -> None:
+def write_draw(folders: DrawFolders, names: list[str], *, verdicts: bool = True) -> None:
     """One shard per problem, with four judged paths each."""
     for index, name in enumerate(names):
         paths = [judged_path(name, n, "c", text=text).path for n, text in enumerate(TEXTS)]
