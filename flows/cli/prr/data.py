@@ -10,11 +10,9 @@ from flows.cli.progress import progress_bar
 from flows.cli.tables import print_counts
 from flows.run.terminal import say
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.systems.prr.data import arc_builder, arc_source, synthetic_folder
+from pipeline_lib.systems.prr.data import arc_builder, arc_source, synthetic
 from pipeline_lib.systems.prr.data.augmentation import NUM_DIHEDRALS
-from pipeline_lib.systems.prr.data.board_builder import BoardKind, BoardOptions, build_boards
-from pipeline_lib.systems.prr.data.maze_builder import Maze
-from pipeline_lib.systems.prr.data.sudoku_builder import Sudoku
+from pipeline_lib.systems.prr.data.boards import BoardOptions, Maze, Sudoku, build_boards
 
 Output = Annotated[
     pathlib.Path,
@@ -160,7 +158,7 @@ def build_synthetic(
         reasonloop prr build-synthetic --output data/two --set prr.data.task=sudoku4-two
     """
     loaded = params.load()
-    manifest = synthetic_folder.build_synthetic(loaded.prr.data, output.resolve(), seed=loaded.seed)
+    manifest = synthetic.build_synthetic(loaded.prr.data, output.resolve(), seed=loaded.seed)
     counts = ", ".join(f"{count:.0f} {name}" for name, count in manifest.counts.items())
     say(f"data: {output} ({counts} examples)")
 
@@ -168,7 +166,7 @@ def build_synthetic(
 def _build_boards(
     title: str,
     source: pathlib.Path,
-    kind: BoardKind,
+    kind: Sudoku | Maze,
     options: BoardOptions,
     output: pathlib.Path,
 ) -> None:

@@ -6,7 +6,7 @@ import pathlib
 from typing import TYPE_CHECKING
 
 from pipeline_lib.systems.prr.control import control_params
-from pipeline_lib.systems.prr.data.synthetic_folder import build_synthetic
+from pipeline_lib.systems.prr.data.synthetic import build_synthetic
 from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, train_on
 from pipeline_lib.telemetry import record_work, step_recorder
 from pipeline_lib.train.tracking.step_log import open_trackers

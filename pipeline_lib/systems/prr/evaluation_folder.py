@@ -19,7 +19,7 @@ from pipeline_lib.study.attempts import ATTEMPTS_KIND, write_attempts
 from pipeline_lib.study.pages.page import REPORT_NAME, write_page
 from pipeline_lib.study.study import write_study
 from pipeline_lib.systems.prr.data.dataset_files import TEST_PUZZLES_NAME, PuzzleSet, read_set
-from pipeline_lib.systems.prr.data.synthetic_folder import read_answers
+from pipeline_lib.systems.prr.data.synthetic import read_answers
 from pipeline_lib.systems.prr.evaluation.arc_votes import ArcVotes
 from pipeline_lib.systems.prr.evaluation.branch_answers import full_mask, grid_mask
 from pipeline_lib.systems.prr.evaluation.evaluate import (

@@ -26,12 +26,13 @@ from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.prr.data.arc_source import Subset
 from pipeline_lib.systems.prr.data.augmentation import Augmentation, draw_augmentation
-from pipeline_lib.systems.prr.data.built_folder import Counts, OnProgress, build_folder
 from pipeline_lib.systems.prr.data.set_writer import (
-    IdentifierWriter,
+    Counts,
+    OnProgress,
     SetWriter,
-    open_identifiers,
+    build_folder,
     open_split,
+    write_identifiers,
     write_test_puzzles,
 )
 from pipeline_lib.systems.prr.data.vocabulary import (
@@ -110,8 +111,8 @@ def build_arc(
 ) -> Manifest:
     """Build the data folder ``output``; its manifest holds the counts.
 
-    Versions are written one by one: memory holds the original puzzles and three integers per
-    version.
+    Versions are written one by one: memory holds the original puzzles, and a name and three
+    integers per version.
 
     Raises:
         BadInputError: a puzzle is in two subsets (such as ARC-2's training set and ARC-1's
@@ -167,17 +168,18 @@ def _write(
     puzzles = list(_puzzles(kept, options.test_set))
     repeats = sum(len(one.train) + len(one.test) for subset in kept for one in subset.puzzles)
     repeats -= sum(len(puzzle.train_pairs) + len(puzzle.test_pairs) for puzzle in puzzles)
+    names: list[str] = []
     sizes = {"vocab_size": VOCAB_SIZE, "seq_len": options.max_side**2}
     with (
-        open_identifiers(folder) as identifiers,
         open_split(folder, "train", **sizes) as train,
         open_split(folder, "test", **sizes) as test,
     ):
         for done, puzzle in enumerate(puzzles):
             on_progress(done, len(puzzles))
-            _write_group(puzzle, options, identifiers, train=train, test=test)
+            _write_group(puzzle, options, names, train=train, test=test)
         for writer in (train, test):
-            writer.finish(num_puzzle_identifiers=identifiers.num_identifiers)
+            writer.finish(num_puzzle_identifiers=1 + len(names))
+    write_identifiers(folder, names)
     write_test_puzzles(
         folder, {one.id: one.model_dump(exclude={"id"}, exclude_none=True) for one in tests}
     )
@@ -189,7 +191,7 @@ def _write(
         "test_inputs_asked": sum(len(puzzle.test_pairs) for puzzle in puzzles),
         "train_examples": train.num_examples,
         "test_examples": test.num_examples,
-        "identifiers": identifiers.num_identifiers - 1,
+        "identifiers": len(names),
     }
 
 
@@ -237,15 +239,15 @@ def _require_output(puzzle: Challenge, pair: OpenPair, subset: str) -> _Example:
 def _write_group(
     puzzle: _Puzzle,
     options: ArcOptions,
-    identifiers: IdentifierWriter,
+    names: list[str],
     *,
     train: SetWriter,
     test: SetWriter,
 ) -> None:
     rng = child_generator(options.seed, "latent", "arc", puzzle.id)
     for version in _draw_versions(puzzle, options.num_aug, rng):
-        number = identifiers.add(version.id)
-        side = options.max_side
+        names.append(version.id)
+        side, number = options.max_side, len(names)
         if version.train_pairs:
             _add(train, _translate(version.train_pairs, side, rng), identifier=number)
         if version.test_pairs:

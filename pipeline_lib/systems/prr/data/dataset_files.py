@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.store.files import digest_json, read_checked, read_json
@@ -53,6 +53,12 @@ class SetMetadata(BaseModel):
     """Absent in HRM's files."""
     sets: tuple[str, ...] = (SET_NAME,)
 
+    @classmethod
+    def of(cls, *, examples: int, puzzles: int, groups: int, **sizes: int) -> "SetMetadata":
+        """The metadata of a split with these counts."""
+        mean = examples / max(puzzles, 1)
+        return cls(total_groups=groups, mean_puzzle_examples=mean, total_puzzles=puzzles, **sizes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PuzzleSet:
@@ -82,17 +88,16 @@ class PuzzleSet:
         vocab_size: int,
     ) -> "PuzzleSet":
         """A split in memory; the metadata are derived from the arrays."""
-        num_puzzles = len(puzzle_identifiers)
-        metadata = SetMetadata(
-            vocab_size=vocab_size,
-            seq_len=inputs_NL.shape[1],
-            num_puzzle_identifiers=max(puzzle_identifiers, default=0) + 1,
-            total_groups=len(group_indices) - 1,
-            mean_puzzle_examples=len(inputs_NL) / max(num_puzzles, 1),
-            total_puzzles=num_puzzles,
-        )
+        examples, seq_len = inputs_NL.shape
         return cls(
-            metadata=metadata,
+            metadata=SetMetadata.of(
+                examples=examples,
+                puzzles=len(puzzle_identifiers),
+                groups=len(group_indices) - 1,
+                vocab_size=vocab_size,
+                seq_len=seq_len,
+                num_puzzle_identifiers=max(puzzle_identifiers, default=0) + 1,
+            ),
             inputs_NL=inputs_NL,
             labels_NL=labels_NL,
             puzzle_identifiers_P=np.array(puzzle_identifiers, dtype=np.int32),
@@ -119,43 +124,35 @@ def read_set(folder: pathlib.Path, split: str) -> PuzzleSet:
             f"{place}: no such folder; {folder} holds {there or 'no split'}, "
             "build one with `reasonloop prr build-arc`, build-sudoku or build-maze"
         )
-    metadata = _read_metadata(place)
-    arrays = {name: _load(place, metadata, name) for name in (*TOKEN_FIELDS, *INDEX_FIELDS)}
+    metadata = read_checked(place / METADATA_NAME, SetMetadata, remedy=_AGAIN)
+    if len(metadata.sets) != 1:
+        named = ", ".join(metadata.sets) or "none"
+        raise BadInputError(f"{place / METADATA_NAME}: sets: {named}; only one is supported")
+    paths = {
+        name: place / f"{metadata.sets[0]}__{name}.npy" for name in (*TOKEN_FIELDS, *INDEX_FIELDS)
+    }
+    inputs_NL, labels_NL = (_load(paths[name], axes=2) for name in TOKEN_FIELDS)
+    identifiers, puzzles, groups = (
+        _load(paths[name], axes=1).astype(np.int32) for name in INDEX_FIELDS
+    )
+    is_named = (folder / IDENTIFIERS_NAME).is_file()
     data = PuzzleSet(
         metadata=metadata,
-        inputs_NL=arrays["inputs"],
-        labels_NL=arrays["labels"],
-        puzzle_identifiers_P=arrays["puzzle_identifiers"].astype(np.int32),
-        puzzle_indices_P1=arrays["puzzle_indices"].astype(np.int32),
-        group_indices_G1=arrays["group_indices"].astype(np.int32),
-        identifiers=_identifiers_digest(folder),
+        inputs_NL=inputs_NL,
+        labels_NL=labels_NL,
+        puzzle_identifiers_P=identifiers,
+        puzzle_indices_P1=puzzles,
+        group_indices_G1=groups,
+        # Of the parsed names: other programs may format the same list differently.
+        identifiers=digest_json(read_identifiers(folder)) if is_named else None,
     )
-    _check(place, data)
+    for name, complaint in _complaints(data):
+        raise BadInputError(f"{paths[name]}: {complaint}; {_AGAIN}")
     return data
 
 
-def _read_metadata(place: pathlib.Path) -> SetMetadata:
-    path = place / METADATA_NAME
-    metadata = read_checked(path, SetMetadata, remedy=_AGAIN)
-    if len(metadata.sets) != 1:
-        raise BadInputError(
-            f"{path}: sets: {', '.join(metadata.sets) or 'none'}; only one is supported"
-        )
-    return metadata
-
-
-def _load(place: pathlib.Path, metadata: SetMetadata, name: str) -> npt.NDArray[Any]:
-    path = _path(place, metadata, name)
-    if not path.is_file():
-        raise BadInputError(f"{path}: no such file; {_AGAIN}")
-    # An empty array cannot be mapped, and mapping a small one has no benefit.
-    mode: Literal["r"] | None = "r" if path.stat().st_size > _MAPPED_BYTES else None
-    try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        reason = " ".join(str(error).split())
-        raise BadInputError(f"{path}: not a numpy array ({reason}); {_AGAIN}") from error
-    axes = 2 if name in TOKEN_FIELDS else 1
+def _load(path: pathlib.Path, *, axes: int) -> npt.NDArray[Any]:
+    array = load_array(path, mapped=True)
     if array.ndim != axes or not np.issubdtype(array.dtype, np.integer):
         raise BadInputError(
             f"{path}: {array.dtype} with {array.ndim} axes, expected integers with {axes}; {_AGAIN}"
@@ -163,13 +160,23 @@ def _load(place: pathlib.Path, metadata: SetMetadata, name: str) -> npt.NDArray[
     return array
 
 
-def _path(place: pathlib.Path, metadata: SetMetadata, name: str) -> pathlib.Path:
-    return place / f"{metadata.sets[0]}__{name}.npy"
+def load_array(path: pathlib.Path, *, mapped: bool = False) -> npt.NDArray[Any]:
+    """The array of an .npy file; with ``mapped`` one above 1 MiB is memory-mapped.
 
-
-def _check(place: pathlib.Path, data: PuzzleSet) -> None:
-    for name, complaint in _complaints(data):
-        raise BadInputError(f"{_path(place, data.metadata, name)}: {complaint}; {_AGAIN}")
+    Raises:
+        BadInputError: it is missing or damaged.
+    """
+    if not path.is_file():
+        raise BadInputError(f"{path}: no such file; {_AGAIN}")
+    # An empty array cannot be mapped, and mapping a small one has no benefit.
+    is_large = mapped and path.stat().st_size > _MAPPED_BYTES
+    try:
+        array: npt.NDArray[Any] = np.load(
+            path, mmap_mode="r" if is_large else None, allow_pickle=False
+        )
+    except (ValueError, OSError, EOFError) as error:
+        raise BadInputError(f"{path}: not a numpy array ({reason_of(error)}); {_AGAIN}") from error
+    return array
 
 
 def _complaints(data: PuzzleSet) -> Iterator[tuple[str, str]]:
@@ -177,44 +184,33 @@ def _complaints(data: PuzzleSet) -> Iterator[tuple[str, str]]:
     metadata = data.metadata
     num_examples, num_puzzles = len(data.inputs_NL), len(data.puzzle_identifiers_P)
     shape = (num_examples, metadata.seq_len)
-    tokens = zip(TOKEN_FIELDS, (data.inputs_NL, data.labels_NL), strict=True)
-    for name, tokens_NL in tokens:
+    tokens = dict(zip(TOKEN_FIELDS, (data.inputs_NL, data.labels_NL), strict=True))
+    for name, tokens_NL in tokens.items():
         if tokens_NL.shape != shape:
             yield name, f"shape {tokens_NL.shape}, expected {shape}: examples, seq_len"
-    yield from _index_complaints(data)
+    yield from _index_complaints(data, num_examples, num_puzzles)
     if metadata.total_puzzles not in {None, num_puzzles}:
         yield "puzzle_identifiers", f"{num_puzzles} puzzles, not {metadata.total_puzzles}"
-    for name, values, limit in (
-        ("puzzle_identifiers", data.puzzle_identifiers_P, metadata.num_puzzle_identifiers),
-        ("inputs", data.inputs_NL, metadata.vocab_size),
-        ("labels", data.labels_NL, metadata.vocab_size),
-    ):
-        if not _all_below(values, limit):
+    limits = {"puzzle_identifiers": metadata.num_puzzle_identifiers}
+    for name, values in ({"puzzle_identifiers": data.puzzle_identifiers_P} | tokens).items():
+        limit = limits.get(name, metadata.vocab_size)
+        # In chunks: mapped files may be larger than memory.
+        chunks = (values[i : i + _CHUNK_ROWS] for i in range(0, len(values), _CHUNK_ROWS))
+        if not all(chunk.min() >= 0 and chunk.max() < limit for chunk in chunks):
             yield name, f"holds values outside 0 to {limit - 1}"
 
 
-def _index_complaints(data: PuzzleSet) -> Iterator[tuple[str, str]]:
-    num_puzzles = len(data.puzzle_identifiers_P)
+def _index_complaints(
+    data: PuzzleSet, num_examples: int, num_puzzles: int
+) -> Iterator[tuple[str, str]]:
     for name, starts, num_parts, end in (
-        ("puzzle_indices", data.puzzle_indices_P1, num_puzzles, len(data.inputs_NL)),
+        ("puzzle_indices", data.puzzle_indices_P1, num_puzzles, num_examples),
         ("group_indices", data.group_indices_G1, data.metadata.total_groups, num_puzzles),
     ):
         if len(starts) != num_parts + 1:
             yield name, f"{len(starts)} entries, expected {num_parts + 1}"
         elif starts[0] != 0 or starts[-1] != end or (np.diff(starts) < 1).any():
             yield name, f"does not rise from 0 to {end}"
-
-
-def _all_below(values: npt.NDArray[Any], limit: int) -> bool:
-    # In chunks: mapped files may be larger than memory.
-    chunks = (values[i : i + _CHUNK_ROWS] for i in range(0, len(values), _CHUNK_ROWS))
-    return all(chunk.min() >= 0 and chunk.max() < limit for chunk in chunks)
-
-
-def _identifiers_digest(folder: pathlib.Path) -> str | None:
-    # Digest of the parsed names: other programs may format the same list differently.
-    named = (folder / IDENTIFIERS_NAME).is_file()
-    return digest_json(read_identifiers(folder)) if named else None
 
 
 def read_identifiers(folder: pathlib.Path) -> list[str]:

@@ -1,7 +1,7 @@
 """Generates small Sudoku puzzles with exactly one or two solutions, by digging holes.
 
 A grid is a tuple of size x size digits, row by row; 0 is a blank. Published 9 x 9 sets are read by
-`sudoku_builder`.
+`boards`.
 """
 
 import random

@@ -9,7 +9,7 @@ import pytest
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.prr import PrrDataParams, PrrParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.prr.data.synthetic_folder import build_synthetic
+from pipeline_lib.systems.prr.data.synthetic import build_synthetic
 from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, train_on
 
 DATA = {"task": "sudoku4-two", "train_puzzles": 8, "test_examples": 4}

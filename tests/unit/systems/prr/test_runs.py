@@ -19,7 +19,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, read_set
 from pipeline_lib.systems.prr.data.set_writer import write_set
-from pipeline_lib.systems.prr.data.synthetic_folder import ANSWERS_NAME, build_synthetic
+from pipeline_lib.systems.prr.data.synthetic import ANSWERS_NAME, build_synthetic
 from pipeline_lib.systems.prr.runs import (
     EvaluationPaths,
     data_digest,

@@ -7,9 +7,9 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.seeding import child_random
-from pipeline_lib.systems.prr.data import synthetic_rules
+from pipeline_lib.systems.prr.data import synthetic
+from pipeline_lib.systems.prr.data.synthetic import make_task
 from pipeline_lib.systems.prr.data.synthetic_sudoku import FOUR, SIX, Shape
-from pipeline_lib.systems.prr.data.synthetic_tasks import make_task
 
 NAMES = ["sudoku4", "sudoku4-two", "sudoku6", "sudoku6-two", "ambiguous"]
 
@@ -105,7 +105,7 @@ def test_the_label_of_two_solutions_is_drawn():
 def test_the_cue_is_shown_half_the_time():
     """One answer with a cue, four without; each permutes the grid's cells."""
     made = make_task("ambiguous", train=1, test=200, seed=6)
-    shown = made.test.inputs_NL[:, 0] > synthetic_rules.NO_CUE
+    shown = made.test.inputs_NL[:, 0] > synthetic.NO_CUE
     assert 60 < shown.sum() < 140
     for tokens, answers_AL, has_cue in zip(
         made.test.inputs_NL, made.answers_NAL, shown, strict=True
@@ -116,8 +116,8 @@ def test_the_cue_is_shown_half_the_time():
 
 def test_the_rules_are_symmetries_of_the_square():
     """Four distinct transforms that fix the centre and map corners to corners."""
-    rules = synthetic_rules.draw_rules(child_random(1, "rules"))
-    side = synthetic_rules.SIDE
+    rules = synthetic.draw_rules(child_random(1, "rules"))
+    side = synthetic.SIDE
     corners = {0, side - 1, side * side - side, side * side - 1}
     assert len({tuple(move) for move in rules}) == 4
     for move in rules:
@@ -126,11 +126,11 @@ def test_the_rules_are_symmetries_of_the_square():
         assert {move[corner] for corner in corners} == corners
 
 
-ONLY_ONE = synthetic_rules.RuleExample(tokens=(1, 2), answers=((1, 2),), rule_answer=0)
+ONLY_ONE = synthetic.Example(tokens=(1, 2), label=(1, 2), answers=((1, 2),))
 
 
 def test_an_exhausted_task_is_refused(monkeypatch):
     """An exhausted task is an error that names the number of distinct examples."""
-    monkeypatch.setattr(synthetic_rules, "draw_example", lambda *_: ONLY_ONE)
+    monkeypatch.setattr(synthetic, "draw_example", lambda *_: ONLY_ONE)
     with pytest.raises(BadInputError, match="only 1 distinct examples"):
         make_task("ambiguous", train=1, test=1, seed=1)

@@ -7,10 +7,8 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.systems.prr.data.board_builder import BoardOptions, build_boards
+from pipeline_lib.systems.prr.data.boards import BoardOptions, Maze, Sudoku, build_boards
 from pipeline_lib.systems.prr.data.dataset_files import read_identifiers, read_set
-from pipeline_lib.systems.prr.data.maze_builder import Maze
-from pipeline_lib.systems.prr.data.sudoku_builder import Sudoku
 from tests.unit.systems.prr.data.sample_sets import files_of
 from tests.unit.systems.prr.sample_boards import MAZE, MAZE_SOLVED, SOLVED, SUDOKU, write_csv
 
