@@ -60,24 +60,8 @@ class ArcOptions:
     """Side of the canvas; puzzles with a larger grid are skipped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Example:
-    """A pair of grids; the output is None if it is secret."""
-
-    input_HW: Colours
-    output_HW: Colours | None
-
-    def augment(self, version: Augmentation) -> "_Example":
-        output_HW = None if self.output_HW is None else version.apply(self.output_HW)
-        return _Example(input_HW=version.apply(self.input_HW), output_HW=output_HW)
-
-    @property
-    def content(self) -> bytes:
-        """Shape and cells of both grids: equal for equal pairs only."""
-        grids = (self.input_HW, self.output_HW)
-        return b"".join(
-            bytes(grid.shape) + grid.tobytes() if grid is not None else bytes(2) for grid in grids
-        )
+_Grids = tuple[Colours, Colours | None]
+"""Input and output of a pair; a secret output is None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,21 +69,32 @@ class _Puzzle:
     """A puzzle, or one version of it, with its pairs by split."""
 
     id: str
-    train_pairs: tuple[_Example, ...]
-    test_pairs: tuple[_Example, ...]
+    train_pairs: tuple[_Grids, ...]
+    test_pairs: tuple[_Grids, ...]
 
     def augment(self, version: Augmentation) -> "_Puzzle":
+        def shown(pairs: tuple[_Grids, ...]) -> tuple[_Grids, ...]:
+            return tuple(
+                (version.apply(given), None if output is None else version.apply(output))
+                for given, output in pairs
+            )
+
         return _Puzzle(
             id=version.name(self.id),
-            train_pairs=tuple(example.augment(version) for example in self.train_pairs),
-            test_pairs=tuple(example.augment(version) for example in self.test_pairs),
+            train_pairs=shown(self.train_pairs),
+            test_pairs=shown(self.test_pairs),
         )
 
     @property
     def digest(self) -> bytes:
         """Equal for versions with the same pairs, in any order."""
-        contents = sorted(example.content for example in (*self.train_pairs, *self.test_pairs))
+        contents = sorted(map(_content, (*self.train_pairs, *self.test_pairs)))
         return hashlib.sha256(b"|".join(contents)).digest()
+
+
+def _content(pair: _Grids) -> bytes:
+    """Shape and cells of both grids: equal for equal pairs only."""
+    return b"".join(bytes(2) if one is None else bytes(one.shape) + one.tobytes() for one in pair)
 
 
 def build_arc(
@@ -203,37 +198,37 @@ def _fits(puzzle: Challenge, max_side: int) -> bool:
 
 def _puzzles(subsets: Sequence[Subset], test_set: str) -> Iterator[_Puzzle]:
     test_contents = {
-        example.content: puzzle.id
+        _content(_grids(pair))
         for subset in subsets
         if subset.name == test_set
         for puzzle in subset.puzzles
-        for example in map(_to_example, puzzle.test)
+        for pair in puzzle.test
     }
     for subset in subsets:
         for puzzle in subset.puzzles:
             is_test = subset.name == test_set
-            train_pairs = [_to_example(pair) for pair in puzzle.train]
+            train_pairs = list(map(_grids, puzzle.train))
             if not is_test:
                 train_pairs += [_require_output(puzzle, pair, subset.name) for pair in puzzle.test]
             yield _Puzzle(
                 id=puzzle.id,
-                train_pairs=tuple(one for one in train_pairs if one.content not in test_contents),
-                test_pairs=tuple(map(_to_example, puzzle.test)) if is_test else (),
+                train_pairs=tuple(one for one in train_pairs if _content(one) not in test_contents),
+                test_pairs=tuple(map(_grids, puzzle.test)) if is_test else (),
             )
 
 
-def _to_example(pair: Pair | OpenPair) -> _Example:
+def _grids(pair: Pair | OpenPair) -> _Grids:
     output_HW = None if pair.output is None else grid_to_array(pair.output)
-    return _Example(input_HW=grid_to_array(pair.input), output_HW=output_HW)
+    return grid_to_array(pair.input), output_HW
 
 
-def _require_output(puzzle: Challenge, pair: OpenPair, subset: str) -> _Example:
+def _require_output(puzzle: Challenge, pair: OpenPair, subset: str) -> _Grids:
     if pair.output is None:
         raise BadInputError(
             f"puzzle {puzzle.id} of subset {subset!r} has a test input without output, which cannot "
             "be trained on; put the solutions file beside the challenges, or make it the test set"
         )
-    return _to_example(pair)
+    return _grids(pair)
 
 
 def _write_group(
@@ -272,27 +267,26 @@ def _draw_versions(puzzle: _Puzzle, num_aug: int, rng: np.random.Generator) -> I
 _EncodedPair = tuple[Tokens, Tokens]
 
 
-def _translate(
-    examples: Sequence[_Example], side: int, rng: np.random.Generator
-) -> list[_EncodedPair]:
+def _translate(pairs: Sequence[_Grids], side: int, rng: np.random.Generator) -> list[_EncodedPair]:
     """Place each pair at a random offset, the same for input and output; one stays at (0, 0)."""
-    fixed = int(rng.integers(len(examples)))
+    fixed = int(rng.integers(len(pairs)))
     encoded = []
-    for number, example in enumerate(examples):
-        grids = [grid for grid in (example.input_HW, example.output_HW) if grid is not None]
+    for number, pair in enumerate(pairs):
+        grids = [grid for grid in pair if grid is not None]
         room = [side - max(grid.shape[axis] for grid in grids) for axis in (0, 1)]
         top, left = (0, 0) if number == fixed else (int(rng.integers(free + 1)) for free in room)
-        encoded.append(_encode(example, side, top=top, left=left))
+        encoded.append(_encode(pair, side, top=top, left=left))
     return encoded
 
 
-def _encode(example: _Example, side: int, *, top: int = 0, left: int = 0) -> _EncodedPair:
+def _encode(pair: _Grids, side: int, *, top: int = 0, left: int = 0) -> _EncodedPair:
     """Tokens of input and output; a secret output is all padding, which no loss counts."""
-    if example.output_HW is None:
+    given, output = pair
+    if output is None:
         label_L = np.full(side * side, PAD, dtype=np.uint8)
     else:
-        label_L = encode(example.output_HW, side=side, top=top, left=left)
-    return encode(example.input_HW, side=side, top=top, left=left), label_L
+        label_L = encode(output, side=side, top=top, left=left)
+    return encode(given, side=side, top=top, left=left), label_L
 
 
 def _add(writer: SetWriter, pairs: Sequence[_EncodedPair], *, identifier: int) -> None:

@@ -63,30 +63,21 @@ class Augmentation:
         return f"{puzzle}{SEPARATOR}t{self.dihedral}{SEPARATOR}{''.join(map(str, self.colours))}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """A parsed identifier."""
-
-    puzzle: str
-    augmentation: Augmentation
-
-
-def parse_version(identifier: str) -> Version:
-    """Inverse of :meth:`Augmentation.name`.
+def parse_version(identifier: str) -> tuple[str, Augmentation]:
+    """Puzzle and augmentation of an identifier: the inverse of :meth:`Augmentation.name`.
 
     Raises:
         ValueError: the suffix is not a valid augmentation.
     """
     puzzle, *parts = identifier.split(SEPARATOR)
     if not parts:
-        return Version(puzzle=puzzle, augmentation=Augmentation())
+        return puzzle, Augmentation()
     if len(parts) != 2 or parts[0] not in _TURN_NAMES or sorted(parts[1]) != sorted(_DIGITS):
         raise ValueError(
             f"{identifier!r} is not a version identifier such as 0a1d4ef5{SEPARATOR}t3{SEPARATOR}0987654321"
         )
     turn, digits = parts
-    augmentation = Augmentation(dihedral=_TURN_NAMES.index(turn), colours=tuple(map(int, digits)))
-    return Version(puzzle=puzzle, augmentation=augmentation)
+    return puzzle, Augmentation(dihedral=_TURN_NAMES.index(turn), colours=tuple(map(int, digits)))
 
 
 def draw_augmentation(rng: np.random.Generator) -> Augmentation:

@@ -21,7 +21,7 @@ from pipeline_lib.systems.prr.data.dataset_files import (
     read_test_puzzles,
 )
 from pipeline_lib.systems.prr.data.vocabulary import array_to_grid, crop, encode, grid_to_array
-from pipeline_lib.systems.prr.evaluation.grid_voting import resolve_inputs
+from pipeline_lib.systems.prr.evaluation.arc_votes import resolve_inputs, restore_grid
 from tests.unit.systems.prr.data.sample_sets import files_of
 from tests.unit.systems.prr.sample_puzzles import (
     FILL,
@@ -143,7 +143,8 @@ def placed(tokens_L: np.ndarray) -> Placement:
 
 
 def undone(name: str, grid: Grid) -> Grid:
-    return array_to_grid(parse_version(name).augmentation.undo(grid_to_array(grid)))
+    _, augmentation = parse_version(name)
+    return array_to_grid(augmentation.undo(grid_to_array(grid)))
 
 
 def test_every_example_is_a_version_of_its_pair(published, placements, data_folder):
@@ -169,10 +170,10 @@ def test_every_example_is_a_version_of_its_pair(published, placements, data_fold
             pairs = [
                 tuple(undone(name, grid) for _, _, grid in placements[split][n]) for n in examples
             ]
-            of_puzzle = expected[parse_version(name).puzzle][place]
+            of_puzzle = expected[parse_version(name)[0]][place]
             assert set(pairs) == of_puzzle
             assert len(pairs) == len(of_puzzle)
-        assert {parse_version(name).puzzle for name in found} == {
+        assert {parse_version(name)[0] for name in found} == {
             puzzle_id for puzzle_id, of_one in expected.items() if of_one[place]
         }
 
@@ -205,8 +206,8 @@ def test_versions_differ_and_the_original_is_first(published, placements):
     for first, last in itertools.pairwise(train.group_indices_G1):
         identifiers = train.puzzle_identifiers_P[first:last].tolist()
         versions = [parse_version(names[identifier]) for identifier in identifiers]
-        assert versions[0].augmentation == Augmentation()
-        assert len({version.puzzle for version in versions}) == 1
+        assert versions[0][1] == Augmentation()
+        assert len({puzzle for puzzle, _ in versions}) == 1
         assert len({frozenset(shown_by[identifier]) for identifier in identifiers}) == len(versions)
     assert train.puzzle_identifiers_P.tolist() == list(range(1, len(names)))
 
@@ -216,9 +217,9 @@ def test_votes_find_their_test_inputs(published, data_folder):
     test, puzzles = read_set(published, "test"), read_test_puzzles(published)
     asked = resolve_inputs(test, read_identifiers(published), puzzles)
     of_puzzles = [len(puzzle.test) for puzzle in subsets_of(data_folder)[1].puzzles]
-    assert len({one.puzzle_input for one in asked}) == sum(of_puzzles)
-    for one, label_L in zip(asked, test.labels_NL, strict=True):
-        assert one.restore_grid(label_L) == puzzles[one.version.puzzle].test[one.index].output
+    assert len({one for one, _ in asked}) == sum(of_puzzles)
+    for (one, version), label_L in zip(asked, test.labels_NL, strict=True):
+        assert restore_grid(label_L, version) == puzzles[one.puzzle_id].test[one.index].output
 
 
 def test_few_colours_have_few_versions(tmp_path):

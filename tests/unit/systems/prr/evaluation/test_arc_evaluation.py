@@ -15,6 +15,7 @@ from pipeline_lib.params.prr import (
     PrrTrainParams,
 )
 from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.arc_submission import read_submission
 from pipeline_lib.study.pages.page import REPORT_NAME
 from pipeline_lib.study.study import METRICS_NAME, read_study
 from pipeline_lib.systems.prr.data.arc_builder import ArcOptions, build_arc
@@ -23,7 +24,6 @@ from pipeline_lib.systems.prr.data.dataset_files import (
     read_set,
     read_test_puzzles,
 )
-from pipeline_lib.systems.prr.evaluation.submission import check_submission
 from pipeline_lib.systems.prr.evaluation_folder import SUBMISSION_NAME
 from pipeline_lib.systems.prr.model.compatibility import check_compatible
 from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, show_on, train_on
@@ -60,13 +60,18 @@ def toy(tmp_path_factory):
     return root
 
 
+def check_submission(found, data):
+    """The written submission has attempts for every test input, and all of them are grids."""
+    inputs = {name: len(puzzle.test) for name, puzzle in read_test_puzzles(data).items()}
+    read = read_submission(json.loads((found / SUBMISSION_NAME).read_text("utf-8")), inputs)
+    assert (read.missing, read.num_not_grids) == ((), 0)
+
+
 def test_votes_and_submission(toy, tmp_path):
     """Two attempts per test input, pass@k monotone in k, a score, and the setting named."""
     places = EvaluationPaths(data=toy / "data", models=[toy / "model"], output=tmp_path / "found")
     evaluate_on(places, PARAMS)
-    puzzles = read_test_puzzles(toy / "data")
-    read = check_submission(places.output / SUBMISSION_NAME, puzzles)
-    assert read.missing == ()
+    check_submission(places.output, toy / "data")
     study = read_study(places.output / METRICS_NAME)
     assert study.point("scorer", "accuracy").n == 2 * 6
     assert study.claims[-1].startswith("Transductive")
@@ -85,8 +90,7 @@ def test_secret_outputs_get_a_submission(toy, tmp_path):
         data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
     )
     evaluate_on(places, PARAMS)
-    read = check_submission(places.output / SUBMISSION_NAME, read_test_puzzles(tmp_path / "data"))
-    assert read.missing == ()
+    check_submission(places.output, tmp_path / "data")
     study = read_study(places.output / METRICS_NAME)
     assert (study.points, study.differences) == ((), ())
     assert [(one.reason, one.n) for one in study.left_out] == [("the answer is secret", 2 * 6)]
