@@ -94,6 +94,8 @@ def load_params(
 ) -> Params:
     """Read params.yaml, then a profile over it, then ``key.subkey=value`` overrides over both.
 
+    Sections of a system may stand in pipelines/SYSTEM/params.yaml beside the file.
+
     Args:
         path: default: params.yaml of the current folder, else the one of the package.
         profile: a name, or a YAML file.
@@ -105,7 +107,7 @@ def load_params(
     path = defaults.find_file(defaults.PARAMS) if path is None else path
     sources = [str(path)]
     try:
-        values = _read_yaml(path)
+        values = _read_with_pipelines(path)
         if profile is not None:
             profile_path = _profile_path(profile)
             sources.append(str(profile_path))
@@ -208,6 +210,18 @@ def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
         raise BadInputError(f"{path}: expected sections, got {type(sections).__name__}")
     _refuse_renamed(sections, where=str(path))
     return sections
+
+
+def _read_with_pipelines(path: pathlib.Path) -> dict[str, Any]:
+    """The sections of ``path`` and of the params files of the pipelines beside it."""
+    values = _read_yaml(path)
+    for file in sorted(path.parent.glob(defaults.PIPELINE_PARAMS)):
+        sections = _read_yaml(file)
+        # DVC watches a section in one file.
+        if twice := sections.keys() & values.keys():
+            raise BadInputError(f"section {min(twice)!r} is in {file}, too; keep one of them")
+        values |= sections
+    return values
 
 
 def _parse_yaml(text: str, *, where: str) -> Any:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib import defaults
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import MathLimits, PrepareParams
 from pipeline_lib.params.sections import Section
 from pipeline_lib.params.train import LoraParams, TrainParams
@@ -120,8 +121,11 @@ def test_functions_have_names_of_their_own():
 
 
 def test_params_file_names_every_key():
-    """params.yaml lists all keys."""
-    written = yaml.safe_load((REPOSITORY / "params.yaml").read_text("utf-8"))
+    """The params files list all keys, but those that are in another section with the same value."""
+    files = [REPOSITORY / defaults.PARAMS, *REPOSITORY.glob(defaults.PIPELINE_PARAMS)]
+    written = {}
+    for file in files:
+        written |= yaml.safe_load(file.read_text("utf-8"))
     known = Params().model_dump()
 
     def keys(tree: dict[str, object], prefix: str = "") -> set[str]:
@@ -133,7 +137,11 @@ def test_params_file_names_every_key():
             )
         }
 
-    assert keys(written) == keys(known)
+    differing = ("pacore.train", "classmate.prepare", "classmate.bootstrap", "classmate.train")
+    unwritten = keys(known) - keys(written)
+    assert keys(written) <= keys(known)
+    assert all(key.startswith(differing) for key in unwritten)
+    assert {key.partition(".")[2] for key in unwritten} <= keys(written)
 
 
 def test_params_file_holds_the_defaults():
@@ -174,7 +182,25 @@ def test_generated_problems_suffice(prepare):
     assert found.report.drawn == found.report.wanted
 
 
-@pytest.mark.parametrize("name", [defaults.PARAMS, defaults.PREFECT])
+PIPELINE_FILES = [
+    str(path.relative_to(REPOSITORY)) for path in REPOSITORY.glob(defaults.PIPELINE_PARAMS)
+]
+
+
+def test_pipeline_params_are_read_beside_the_file(tmp_path):
+    """A section in both files is refused: DVC would watch one of them."""
+    params, beside = tmp_path / defaults.PARAMS, tmp_path / "pipelines" / "apr" / defaults.PARAMS
+    beside.parent.mkdir(parents=True)
+    beside.write_text("apr: {rl: {prompts: 5}}")
+    params.write_text("seed: 8")
+    read = load_params(params)
+    assert (read.seed, read.apr.rl.prompts) == (8, 5)
+    params.write_text("apr: {rl: {steps: 4}}")
+    with pytest.raises(BadInputError, match=r"section 'apr' is in .*; keep one of them"):
+        load_params(params)
+
+
+@pytest.mark.parametrize("name", [defaults.PARAMS, defaults.PREFECT, *sorted(PIPELINE_FILES)])
 def test_files_of_a_clone_are_those_of_the_package(name):
     """Copy a changed file of pipeline_lib/defaults to the root."""
     assert (REPOSITORY / name).read_bytes() == (defaults.FOLDER / name).read_bytes()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import yaml
 
 from benchmarks.lib.repository import REPOSITORY
+from pipeline_lib import defaults
 from pipeline_lib.params_file import load_params
 from pipeline_lib.systems.table import STAGES
 
@@ -77,8 +78,11 @@ def copy_repository(folder: pathlib.Path, environment: Mapping[str, str]) -> Che
     """The sources as a repository with one commit, and with the smoke profile as its params."""
     made = open_repository(folder, _SOURCES, environment)
     params = load_params(profile="smoke", overrides=["execution.runner=thread"])
-    text = yaml.safe_dump(params.model_dump(mode="json"))
-    (folder / "params.yaml").write_text(text, encoding="utf-8")
+    sections = params.model_dump(mode="json")
+    for file in folder.glob(defaults.PIPELINE_PARAMS):
+        system = file.parent.name
+        file.write_text(yaml.safe_dump({system: sections.pop(system)}), encoding="utf-8")
+    (folder / "params.yaml").write_text(yaml.safe_dump(sections), encoding="utf-8")
     made.commit("params")
     return made
 

@@ -156,12 +156,13 @@ def _entry(stage: Stage, file: DvcFile, workspace: str) -> dict[str, Any]:
         return os.path.relpath(CHECKOUT / path, file.folder)
 
     command = f"${{command}} stage {stage.name} --workspace {workspace} --params params.yaml"
-    params_file, params = from_folder("params.yaml"), list(stage.params)
+    own = [key for key in stage.params if key.partition(".")[0] == file.folder.name]
+    others = [key for key in stage.params if key not in own]
     entry: dict[str, Any] = {
         "cmd": " ".join((command, *file.options)),
-        # A path is needed for a file of another folder than that of dvc.yaml.
         "params": [
-            *(params if params_file == "params.yaml" else [{params_file: params}]),
+            *([{"params.yaml": own}] if own else []),
+            {from_folder("params.yaml"): others},
             {CODE_LOCK: [stage.name]},
         ],
     }
