@@ -57,7 +57,8 @@ class SetMetadata(BaseModel):
     def of(cls, *, examples: int, puzzles: int, groups: int, **sizes: int) -> "SetMetadata":
         """The metadata of a split with these counts."""
         mean = examples / max(puzzles, 1)
-        return cls(total_groups=groups, mean_puzzle_examples=mean, total_puzzles=puzzles, **sizes)
+        counts = {"total_groups": groups, "total_puzzles": puzzles, **sizes}
+        return cls.model_validate({"mean_puzzle_examples": mean, **counts})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

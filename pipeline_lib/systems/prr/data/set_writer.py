@@ -119,9 +119,9 @@ def write_set(folder: pathlib.Path, split: str, data: PuzzleSet) -> None:
     """Write an in-memory split."""
     place = folder / split
     place.mkdir(parents=True, exist_ok=True)
-    tokens = zip(TOKEN_FIELDS, (data.inputs_NL, data.labels_NL), strict=True)
+    tokens: tuple[npt.NDArray[Any], ...] = (data.inputs_NL, data.labels_NL)
     indices = (data.puzzle_identifiers_P, data.puzzle_indices_P1, data.group_indices_G1)
-    for name, values in (*tokens, *zip(INDEX_FIELDS, indices, strict=True)):
+    for name, values in zip((*TOKEN_FIELDS, *INDEX_FIELDS), (*tokens, *indices), strict=True):
         _save(place, name, values)
     write_json(place / METADATA_NAME, data.metadata.model_dump())
 
