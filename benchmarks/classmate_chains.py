@@ -27,13 +27,14 @@ from pipeline_lib.kinds.countdown import CountdownGold, reachable, solutions
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, VerifyParams
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.records import Interval, Problem, Row
+from pipeline_lib.records import Problem, Row
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import child_random
 from pipeline_lib.store.files import read_json_lines, write_json_lines
-from pipeline_lib.systems.classmate.probe.chains import Chain, read_chains
-from pipeline_lib.systems.classmate.probe.figures import ByKept, ProbedChain, mean_curves
-from pipeline_lib.systems.classmate.probe.page import curve_tables
+from pipeline_lib.study.pages.page import study_tables
+from pipeline_lib.systems.classmate.probe.chains import read_chains
+from pipeline_lib.systems.classmate.probe.probe import Probed
+from pipeline_lib.systems.classmate.probe.study import probe_study
 from pipeline_lib.train.bootstrap import make_base_policy
 from pipeline_lib.verify.dispatch import Item, open_verifier
 
@@ -155,7 +156,7 @@ def drawn_chains(source: pathlib.Path, *, chains: int) -> Iterator[Row]:
             return
 
 
-def by_verdict(source: pathlib.Path, output: pathlib.Path) -> dict[str, list[ProbedChain]]:
+def by_verdict(source: pathlib.Path, output: pathlib.Path) -> dict[str, Probed]:
     """The chains of a probe: all, right and wrong ones, by the publisher's label, else by the strict verdict.
 
     A chain that was not judged is among all alone.
@@ -166,48 +167,27 @@ def by_verdict(source: pathlib.Path, output: pathlib.Path) -> dict[str, list[Pro
         verdicts = verifier.judge(
             [Item(gold=chain.problem.gold, text="".join(chain.steps)) for chain in chains]
         )
-    probed = [
-        _probed(chain, row) for chain, row in zip(chains, read_json_lines(output), strict=True)
+    rights = [
+        verdict.strict if label is None else label
+        for label, verdict in zip(labels, verdicts, strict=True)
     ]
-    found: dict[str, list[ProbedChain]] = {"all": probed, "right": [], "wrong": []}
-    for one, label, verdict in zip(probed, labels, verdicts, strict=True):
-        right = verdict.strict if label is None else label
-        if right is not None:
-            found["right" if right else "wrong"].append(one)
+    rows = [*read_json_lines(output)]
+    found = {"all": Probed(chains=chains, rows=rows)}
+    for name, wanted in (("right", True), ("wrong", False)):
+        places = [place for place, right in enumerate(rights) if right is wanted]
+        found[name] = Probed(
+            chains=[chains[place] for place in places], rows=[rows[place] for place in places]
+        )
     return found
-
-
-def _probed(chain: Chain, row: Row) -> ProbedChain:
-    peers = row["peers"]
-    return ProbedChain(
-        chain=chain,
-        leak=row["leak"],
-        continuations={},
-        own={name: _by_kept(peer) for name, peer in peers.items()},
-        shuffled={
-            name: _by_kept(peer["shuffled"]) for name, peer in peers.items() if "shuffled" in peer
-        },
-    )
-
-
-def _by_kept(row: Row) -> ByKept:
-    bounds = zip(row["success"], row["low"], row["high"], strict=True)
-    return ByKept(
-        success=[
-            None if value is None else Interval(value=value, low=low, high=high, level=0.95)
-            for value, low, high in bounds
-        ],
-        failed=row["failed"],
-    )
 
 
 def print_curves(source: pathlib.Path, output: pathlib.Path) -> None:
     """Print the curves over all, right and wrong chains."""
     console.width = 150
-    for name, chains in by_verdict(source, output).items():
-        console.print(f"{len(chains)} chains: {name}")
-        if chains:
-            for table in curve_tables(chains, mean_curves(chains, EvaluateParams(), seed=SEED)):
+    for name, probed in by_verdict(source, output).items():
+        console.print(f"{len(probed.chains)} chains: {name}")
+        if probed.chains:
+            for table in study_tables(probe_study(probed, EvaluateParams(), seed=SEED)):
                 print_table(table)
 
 

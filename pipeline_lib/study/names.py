@@ -42,6 +42,7 @@ ARMS = {
     "hashed": "The policy with a bonus that is a hash of the chain in place of the success of peers.",
     "shuffled": "Prefixes of another problem.",
     "empty": "No prefix.",
+    "chain": "A share of the steps of a given chain, rounded down; a share of 0 is no prefix.",
     "branches": "Parallel latent branches.",
     "one branch": "A model of one branch, trained for as many passes of the core.",
     "oracle": "The best of several, chosen with the label: an upper bound.",
@@ -69,6 +70,7 @@ MEASURES = {
     "all solutions found": "Share of problems of which every right answer is given by some branch.",
     "held-out peer": "Success of a peer that no training asked, when it continues a prefix.",
     "training peer": "Success of a peer that the training asked, when it continues a prefix.",
+    "given away": "Share of prefixes that give the answer away.",
 }
 """By name: what a measure is. ``pass@k`` and ``maj@k`` stand for every k."""
 

@@ -17,7 +17,7 @@ from flows.cli.options import (
     read_named,
 )
 from flows.cli.progress import progress_bar
-from flows.cli.tables import print_table
+from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import say
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.errors import BadInputError
@@ -156,18 +156,28 @@ def probe(
     loaded = params.load()
     given = peers.peers(loaded.serve)
     separator = draws.separator
-    _check_files(source, output, html)
-    from pipeline_lib.problems.trained import trained_on  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.classmate.probe import open_peers, page  # noqa: PLC0415 - transformers is slow
+    check_output(output, source=source)
+    if html is not None:
+        check_output(html, source=source)
+        if html.resolve() == output.resolve():
+            raise BadInputError(f"--html {html}: is the --output; choose another")
+    from pipeline_lib.problems.trained import trained_on  # noqa: PLC0415 - transformers is slow
+    from pipeline_lib.study.pages.page import study_tables, write_page  # noqa: PLC0415 - as above
+    from pipeline_lib.systems.classmate.probe import study as of_probe  # noqa: PLC0415 - as above
     from pipeline_lib.systems.classmate.probe.chains import read_chains  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.classmate.probe.continuations import Drawing  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.classmate.probe.figures import mean_curves, missing_notes, step_lifts  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.classmate.probe.probe import ProbeSetting, probe_chains  # noqa: PLC0415 - as above
+    from pipeline_lib.systems.classmate.probe.probe import (  # noqa: PLC0415 - as above
+        ProbeSetting,
+        check_peers,
+        opened_peers,
+        probe_chains,
+    )
 
     chains = read_chains(source, step=separator)
-    checked = open_peers.check_peers(given, chains)
+    checked = check_peers(given, chains)
     setting = ProbeSetting(
-        drawing=Drawing(samples=draws.samples, decoding=draws.decoding, seed=loaded.seed),
+        samples=draws.samples,
+        decoding=draws.decoding,
+        seed=loaded.seed,
         shuffled=draws.shuffled,
         verify=loaded.verify,
         level=loaded.evaluate.confidence_level,
@@ -177,29 +187,19 @@ def probe(
             chains,
             output,
             setting,
-            opening=open_peers.opened_peers(checked, log_folder=output.resolve().parent / "logs"),
+            opening=opened_peers(checked, log_folder=output.resolve().parent / "logs"),
             on_progress=moved,
         )
-    curves = mean_curves(probed, loaded.evaluate, seed=loaded.seed)
-    # Before the tables, whose reader may close the pipe.
-    if html is not None:
-        page.write_page(html, probed, curves)
-    for table in page.curve_tables(probed, curves):
-        print_table(table)
-    print_table(page.lift_table(step_lifts(probed)))
+    study = of_probe.probe_study(probed, loaded.evaluate, seed=loaded.seed)
     models = {f"classmate {peer.name}": peer.model for peer in checked}
     problems = list({chain.problem.id: chain.problem for chain in chains}.values())
-    for note in (*trained_on(models, problems), *missing_notes(probed)):
-        say(note)
+    study = study.with_claims((*study.claims, *trained_on(models, problems)))
+    # Before the tables, whose reader may close the pipe.
+    if html is not None:
+        write_page(html, study, of_probe.probe_page(probed, study))
+    for table in (*study_tables(study), of_probe.lift_table(probed)):
+        print_table(table)
+    print_claims(study)
     for path in (output, html):
         if path is not None:
             say(str(path))
-
-
-def _check_files(source: pathlib.Path, output: pathlib.Path, html: pathlib.Path | None) -> None:
-    check_output(output, source=source)
-    if html is None:
-        return
-    check_output(html, source=source)
-    if html.resolve() == output.resolve():
-        raise BadInputError(f"--html {html}: is the --output; choose another")

@@ -4,6 +4,7 @@ Never in a trainer's process: the embedded engine sets torch's thread count. Pro
 hold it, are in `processes` and `flows.ray.peers`.
 """
 
+import math
 import pathlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,12 +28,16 @@ BATCH_SIZE = 64
 
 @dataclass(frozen=True, slots=True)
 class PeerBody:
-    """A peer within its process."""
+    """A peer within its process; implements Peer, without a deadline."""
 
     engine: ChatModel
+    name: str = ""
+    identity: str = ""
 
-    def answer(self, questions: Sequence[Question], decoding: Decoding) -> list[list[Completion]]:
-        """As `Peer.answer`, without a deadline and without tokens, which are most of what would be sent.
+    def answer(
+        self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float = math.inf
+    ) -> list[list[Completion]]:
+        """As `Peer`, without tokens, which are most of what would be sent.
 
         A prompt that leaves less than ``decoding.max_new_tokens`` of the context is a failed
         continuation: engines differ in what they draw there.
@@ -41,6 +46,7 @@ class PeerBody:
             BadInputError: as the engine.
             EngineDownError: as the engine.
         """
+        del timeout_s  # a call in this process cannot be interrupted
         prompts = [render(one.problem, self.engine.chat_format) + one.prefix for one in questions]
         problems = [self._room_problem(prompt, decoding.max_new_tokens) for prompt in prompts]
         requests = [

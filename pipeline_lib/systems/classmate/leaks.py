@@ -30,6 +30,8 @@ class Chain:
 
     problem: Problem
     steps: Sequence[str]
+    id: str = ""
+    """Of a given chain."""
 
 
 def first_leaks(chains: Sequence[Chain], verifier: Verifier) -> list[int | None]:

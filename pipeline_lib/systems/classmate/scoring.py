@@ -10,6 +10,8 @@ from pipeline_lib.systems.classmate.panel import Answers
 from pipeline_lib.systems.classmate.peer import NO_ROOM, Question
 from pipeline_lib.verify.dispatch import Item, Verifier
 
+HELD_OUT, TRAINING = "held-out peer", "training peer"
+"""Measures: success of a peer that no training asked, and of one that the training asked."""
 _SHOWN_REASONS = 4
 
 

@@ -70,8 +70,8 @@ def test_a_probe_writes_lines_tables_and_a_page(peer, chains, tmp_path, capsys):
     whole = [found["text"] == "" and found["right"] for row in rows for found in last(row)]
     assert sum(whole) > len(whole) / 2
     shown = capsys.readouterr().out
-    assert "a: success" in shown
-    assert "b: success" in shown
+    assert "chain peer=a share=.5" in shown
+    assert "shuffled peer=b share=1" in shown
     assert "Steps by lift" in shown
     assert "Success of classmates" in page.read_text("utf-8")
 

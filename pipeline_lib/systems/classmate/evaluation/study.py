@@ -22,13 +22,12 @@ from pipeline_lib.systems.classmate.evaluation.claims import claims
 from pipeline_lib.systems.classmate.evaluation.continuations import Scores
 from pipeline_lib.systems.classmate.evaluation.prefixes import EMPTY, Asked, CutPath, shuffled
 from pipeline_lib.systems.classmate.evaluation.success import (
-    HELD_OUT,
-    TRAINING,
     failed_share,
     known_scores,
     problem_means,
     right_spread,
 )
+from pipeline_lib.systems.classmate.scoring import HELD_OUT, TRAINING
 
 RIGHT = "right paths"
 SUBSETS: Mapping[str, Callable[[CutPath], bool]] = {

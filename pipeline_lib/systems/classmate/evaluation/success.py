@@ -9,9 +9,6 @@ import numpy as np
 from pipeline_lib.systems.classmate.evaluation.continuations import Scores
 from pipeline_lib.systems.classmate.evaluation.prefixes import Asked, CutPath
 
-HELD_OUT, TRAINING = "held-out peer", "training peer"
-"""Measures: success of a peer that no training asked, and of one that the training asked."""
-
 
 def problem_means(
     paths: Iterable[CutPath], peer: str, shares: Sequence[float], scores: Scores

@@ -3,15 +3,13 @@
 import pathlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from pipeline_lib.engines.chat_model import ChatFormat
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.classmate.cut import split_steps
+from pipeline_lib.systems.classmate.leaks import Chain
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.lines.files import UNKNOWN
 from pipeline_lib.verify.lines.format import Line, read_lines
@@ -20,29 +18,11 @@ _SHOWN_CHARACTERS = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chain:
-    """A chain of reasoning in steps."""
-
-    id: str
-    problem: Problem
-    steps: tuple[str, ...]
-    """As `cut.split_steps` gives them: joined they are the text."""
-
-    def prefix(self, kept: int) -> str:
-        """The first ``kept`` steps, as text."""
-        return "".join(self.steps[:kept])
-
-    def aligned_prefix(self, kept: int, of: int) -> str:
-        """As much of this chain, in whole steps rounded down, as ``kept`` steps are of ``of``."""
-        return self.prefix(kept * len(self.steps) // of)
-
-
 def read_chains(path: pathlib.Path, *, step: str) -> list[Chain]:
     """The chains of a file, in order.
 
     Args:
-        path: JSON lines; see `verification.lines.format`.
+        path: JSON lines; see `verify.lines.format`.
         step: separator of the steps.
 
     Raises:
@@ -55,7 +35,7 @@ def read_chains(path: pathlib.Path, *, step: str) -> list[Chain]:
 
 
 def _chain(line: Line, path: pathlib.Path, *, step: str) -> Chain:
-    steps = tuple(split_steps(line.text or "", step))
+    steps = split_steps(line.text or "", step)
     if not steps:
         raise BadInputError(f"{path}: {_shown(line.id)}: text: has no step; leave the line out")
     for name, text in (("text", line.text), ("question", line.question)):
@@ -73,18 +53,15 @@ def check_questions(chains: Sequence[Chain], chat_format: ChatFormat | None, *, 
     Raises:
         BadInputError: one has no question, and the prompt of its kind is in words.
     """
+    is_compact = chat_format is None or chat_format.is_compact
     for chain in chains:
         kind = chain.problem.kind
-        if not chain.problem.question.strip() and _in_words(kind, chat_format):
+        in_words = kind.compact_prompt is None or not is_compact
+        if in_words and not chain.problem.question.strip():
             raise BadInputError(
                 f"{_shown(chain.id)}: question: is missing, and classmate {peer} is asked {kind.name} in words; "
                 "add it to the line"
             )
-
-
-def _in_words(kind: Kind[Any], chat_format: ChatFormat | None) -> bool:
-    """True if `sampling.prompts.render` puts the question into the prompt; False if it takes the gold alone."""
-    return kind.compact_prompt is None or not (chat_format is None or chat_format.is_compact)
 
 
 def donors(chains: Sequence[Chain], *, seed: int) -> dict[str, Chain]:

@@ -13,11 +13,10 @@ from pipeline_lib.systems.classmate.evaluation.study import (
     policy_series,
 )
 from pipeline_lib.systems.classmate.evaluation.success import (
-    HELD_OUT,
-    TRAINING,
     failed_share,
     right_spread,
 )
+from pipeline_lib.systems.classmate.scoring import HELD_OUT, TRAINING
 from tests.unit.study.judged_groups import judged_group
 from tests.unit.systems.classmate.evaluation.cut_problems import SHARE, cut_path, scores_of
 

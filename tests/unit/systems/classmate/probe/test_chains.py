@@ -19,16 +19,16 @@ def written(tmp_path, *lines):
 
 
 def test_the_steps_of_a_line(tmp_path):
-    """Two lines of Countdown are two steps, and 0 to 2 of them prefixes of the text."""
+    """Two lines of Countdown are two steps, which joined are the text."""
     [chain] = read_chains(written(tmp_path, {"id": "a", **SUM}), step="\n")
-    assert [chain.prefix(kept) for kept in range(3)] == ["", "3+5=8\n", "3+5=8\n8*3=24"]
+    assert [*chain.steps] == ["3+5=8\n", "8*3=24"]
     assert (chain.id, chain.problem.gold.target) == ("a", 24)
 
 
 def test_another_separator(tmp_path):
     """The same text is one step where steps end with an empty line that it lacks."""
     [chain] = read_chains(written(tmp_path, {"id": "a", **SUM}), step="\n\n")
-    assert chain.steps == (SUM["text"],)
+    assert [*chain.steps] == [SUM["text"]]
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,3 @@ def test_donors_are_of_other_problems(tmp_path):
     assert found == donors(chains, seed=7)
     with pytest.raises(BadInputError, match="--shuffled: all chains are of problem 'p'"):
         donors(chains[:3], seed=7)
-
-
-def test_the_prefix_of_a_donor_is_an_equal_share(tmp_path):
-    """1 of 2 steps is half: 2 of the donor's 4 steps; 1 of 3 steps is 1 of 4, rounded down."""
-    [donor] = read_chains(written(tmp_path, {"id": "a", **SUM, "text": "a\nb\nc\nd"}), step="\n")
-    assert donor.aligned_prefix(1, 2) == "a\nb\n"
-    assert donor.aligned_prefix(1, 3) == "a\n"
-    assert donor.aligned_prefix(2, 2) == "a\nb\nc\nd"

@@ -4,15 +4,14 @@ from contextlib import nullcontext
 
 import pytest
 
-from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.engines.chat_model import Completion, Decoding
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import read_json_lines
-from pipeline_lib.systems.classmate.peer import PeerFailedError
-from pipeline_lib.systems.classmate.probe.chains import Chain
-from pipeline_lib.systems.classmate.probe.continuations import Drawing
+from pipeline_lib.systems.classmate.leaks import Chain
+from pipeline_lib.systems.classmate.peer import NO_ROOM, PeerFailedError
 from pipeline_lib.systems.classmate.probe.probe import ProbeSetting, probe_chains
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
 
@@ -21,7 +20,9 @@ DECODING = Decoding(max_new_tokens=9)
 
 def setting(*, samples=40, seed=7, shuffled=False):
     return ProbeSetting(
-        drawing=Drawing(samples=samples, decoding=DECODING, seed=seed),
+        samples=samples,
+        decoding=DECODING,
+        seed=seed,
         shuffled=shuffled,
         verify=VerifyParams(),
         level=0.95,
@@ -54,8 +55,11 @@ def test_lines_in_the_order_of_the_chains(tmp_path):
     """40 consecutive seeds are 20 even ones: success 0, 1/2 and 1 by kept steps of c0; the whole chain gives its
     answer away. No other file is left."""
     output = tmp_path / "out.jsonl"
-    probe([ScriptedPeer(name="p", write=finish)], output)
+    found = probe([ScriptedPeer(name="p", write=finish)], output)
     rows = list(read_json_lines(output))
+    assert (found.rows, found.notes) == (rows, [])
+    assert list(rows[0]) == ["id", "peers", "leak", "continuations"]
+    assert list(rows[0]["peers"]["p"]) == ["kept", "success", "low", "high", "lift", "failed"]
     assert [row["id"] for row in rows] == ["c0", "c1", "c2", "c3"]
     assert rows[0]["peers"]["p"]["success"] == [0.0, 0.5, 1.0]
     assert rows[0]["peers"]["p"]["lift"] == [None, 0.5, 0.5]
@@ -138,3 +142,72 @@ def test_verdicts_of_other_code_are_not_continued(tmp_path, monkeypatch):
     )
     with pytest.raises(BadInputError, match="of another input, model, setting or version"):
         probe([ScriptedPeer(name="p", write=finish)], output)
+
+
+def chain(*steps, numbers, target):
+    gold = CountdownGold(numbers=numbers, target=target)
+    problem = Problem(id=f"p{target}", question="", gold=gold, source="test")
+    return Chain(id=f"c{target}", problem=problem, steps=steps)
+
+
+RIGHT = chain("3+5=8\n", "8*3=24", numbers=(3, 5, 3), target=24)
+OTHER = chain("1+1=2\n", "2+1=3\n", "3+1=4\n", "4+1=5", numbers=(1,) * 5, target=5)
+
+
+def test_prefixes_of_a_chain_and_of_its_donor(tmp_path):
+    """All prefixes are one call, with equal seeds for all peers, each seed once. 1 of 2 steps is 2 of the donor's 4, and
+    1 of 4 is 0 of the donor's 2. They are judged by the chain's own gold, so the donor's whole is wrong; the draws from
+    the empty prefix are the chain's own."""
+
+    def write(prefix, _seed):
+        return "8*3=24" if prefix == "3+5=8\n" else ""
+
+    peers = [ScriptedPeer(name=name, write=write) for name in "xy"]
+    rows = probe(peers, tmp_path / "out.jsonl", [RIGHT, OTHER], samples=3, shuffled=True).rows
+    [questions] = peers[0].calls
+    two, four = RIGHT.steps, OTHER.steps
+    assert ["".join(one.prefix) for one in questions] == [
+        *("", two[0], "".join(two), "".join(four[:2]), "".join(four)),
+        *("".join(four[:kept]) for kept in range(5)),
+        *("", two[0], two[0], "".join(two)),
+    ]
+    assert [one.problem for one in questions] == [RIGHT.problem] * 5 + [OTHER.problem] * 9
+    assert len({seed for one in questions for seed in one.seeds}) == 14 * 3
+    assert peers[0].calls == peers[1].calls
+    assert rows[0]["continuations"]["x"][1][0] == {"text": "8*3=24", "right": True, "error": None}
+    assert rows[0]["peers"]["x"]["success"] == [0.0, 1.0, 1.0]
+    assert rows[0]["peers"]["x"]["shuffled"]["success"] == [0.0] * 3
+    assert rows[0]["peers"]["x"]["shuffled"]["kept"] == [0, 1, 2]
+
+
+def test_continuations_without_a_score(tmp_path):
+    """Two of four are lost, so success is 0 of 2. Wilson's bounds of 0 of 2 at 95 % with z = 1.96 are 0 and
+    z^2 / (2 + z^2) = 0.6576. Where no seed of a prefix is answered, success and both lifts are unknown."""
+
+    def write(prefix, seed):
+        lost = prefix == RIGHT.steps[0] or (prefix == "" and not seed % 2)
+        return None if lost else ""
+
+    found = probe([ScriptedPeer(name="p", write=write)], tmp_path / "out.jsonl", [RIGHT], samples=4)
+    figures = found.rows[0]["peers"]["p"]
+    assert figures["success"] == [0.0, None, 1.0]
+    assert figures["lift"] == [None] * 3
+    assert figures["failed"] == [2, 4, 0]
+    assert figures["high"][:2] == [pytest.approx(0.6576, abs=1e-4), None]
+    assert found.notes == [
+        "classmate p: 6 continuations have no score: the script gave no answer (6)"
+    ]
+
+
+def test_a_peer_that_draws_nothing_stops_the_probe(tmp_path):
+    """One line with the peer and the first reason; but where no prefix leaves room, asking again would not help."""
+    silent = ScriptedPeer(name="p", write=lambda _prefix, _seed: None)
+    with pytest.raises(ReasonloopError, match=r"classmate p: .*the script gave no answer"):
+        probe([silent], tmp_path / "out.jsonl")
+
+    class ShortPeer(ScriptedPeer):
+        def answer(self, questions, *_, **__):
+            return [[Completion.failed(f"{NO_ROOM}3 tokens")] * len(one.seeds) for one in questions]
+
+    found = probe([ShortPeer(name="p", write=None)], tmp_path / "short.jsonl")
+    assert f"{NO_ROOM}3 tokens (480)" in found.notes[0]
