@@ -15,7 +15,7 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath
 from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.headline import claims_of
-from pipeline_lib.study.selection.subsets import mean_longest
+from pipeline_lib.study.selection import mean_longest
 from pipeline_lib.study.statistics.majority import Vote, majority_at_k
 from pipeline_lib.study.statistics.paired import Flip, gained_flips, lost_flips
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k

@@ -13,13 +13,14 @@ from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.study.attempts import Cost as StudyCost
 from pipeline_lib.study.policies import LENIENT
-from pipeline_lib.study.selection.selectors import (
+from pipeline_lib.study.selection import (
     CandidatePath,
     Choice,
     MajorityVote,
     make_selectors,
+    mean_choice,
+    mean_longest,
 )
-from pipeline_lib.study.selection.subsets import mean_choice, mean_longest
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series
 

@@ -18,7 +18,7 @@ from pipeline_lib.study.curves.estimates import (
 )
 from pipeline_lib.study.curves.path_measures import PathMeasure
 from pipeline_lib.study.curves.search_records import read_cost
-from pipeline_lib.study.selection.selectors import CandidatePath
+from pipeline_lib.study.selection import CandidatePath
 
 Key = tuple[str, int]
 """Problem id and path index."""

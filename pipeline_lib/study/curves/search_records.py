@@ -9,9 +9,13 @@ from pipeline_lib.records import FinishReason, Path, Problem, Provenance, Row
 from pipeline_lib.sampling.accounting import Spent
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost
 from pipeline_lib.sampling.prompts import render, template_digest
-from pipeline_lib.study.search.beam import beam_search
-from pipeline_lib.study.search.problem import FoundPath, SearchProblem, SearchSetting
-from pipeline_lib.study.search.tree import tree_search
+from pipeline_lib.study.search import (
+    FoundPath,
+    SearchProblem,
+    SearchSetting,
+    beam_search,
+    tree_search,
+)
 from pipeline_lib.verify.answer_groups import AnswerBook
 from pipeline_lib.verify.dispatch import Verifier
 
@@ -44,7 +48,10 @@ def search_problems(
     The search gets the prompt and the grouping of equivalent answers, never the gold.
     """
     blind = [_hide_gold(problem, setting, verifier) for problem in problems]
-    found = _FINDERS[strategy](blind, setting, budget)
+    if strategy is Strategy.BEAM:
+        found = beam_search(blind, setting, budget=budget)
+    else:
+        found = tree_search(blind, setting, simulations=budget)
     paths: list[Path] = []
     costs: list[Row] = []
     total = NOTHING
@@ -77,30 +84,6 @@ def _hide_gold(problem: Problem, setting: SearchSetting, verifier: Verifier) -> 
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
-    """Paths with their cumulative costs; None is a failed path."""
-
-    paths: Sequence[FoundPath | None]
-    costs: Sequence[Cost]
-
-
-def _beams(problems: Sequence[SearchProblem], setting: SearchSetting, budget: int) -> list[_Search]:
-    results = beam_search(problems, setting, budget=budget)
-    return [
-        _Search(paths=one.paths or (None,), costs=[one.cost] * max(1, len(one.paths)))
-        for one in results
-    ]
-
-
-def _trees(problems: Sequence[SearchProblem], setting: SearchSetting, budget: int) -> list[_Search]:
-    results = tree_search(problems, setting, simulations=budget)
-    return [_Search(paths=one.rollouts, costs=one.costs) for one in results]
-
-
-_FINDERS = {Strategy.BEAM: _beams, Strategy.TREE: _trees}
-
-
 def _provenance(problem: Problem, setting: SearchSetting) -> Provenance:
     model, decoding = setting.model, setting.decoding
     return Provenance(
@@ -129,6 +112,7 @@ def _path(problem_id: str, index: int, found: FoundPath | None, provenance: Prov
     )
     if found is None:
         return failed
+    assert found.finish_reason is not None
     return replace(
         failed,
         text=found.text,

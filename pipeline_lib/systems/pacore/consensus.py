@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pipeline_lib.study.selection.selectors import borda_weights, elect
+from pipeline_lib.study.selection import borda_weights, elect
 
 
 class Method(StrEnum):

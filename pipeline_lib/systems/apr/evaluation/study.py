@@ -11,7 +11,7 @@ import numpy as np
 
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.study.attempts import Attempt, Cost
-from pipeline_lib.study.selection.subsets import mean_longest
+from pipeline_lib.study.selection import mean_longest
 from pipeline_lib.study.statistics.majority import Vote, majority_at_k
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, arm_name, make_study

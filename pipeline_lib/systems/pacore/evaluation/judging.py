@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pipeline_lib.records import Problem
 from pipeline_lib.study.attempts import Attempt, Cost
-from pipeline_lib.study.selection.selectors import CandidatePath
+from pipeline_lib.study.selection import CandidatePath
 from pipeline_lib.systems.pacore.evaluation.trials import PLAIN, Trial, TrialPath
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.answer_groups import AnswerBook

@@ -11,8 +11,7 @@ from pipeline_lib.params.evaluate import Strategy as VoteRule
 from pipeline_lib.params.evaluate import StrategyParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.study.attempts import Cost
-from pipeline_lib.study.selection.selectors import Selector, make_selectors
-from pipeline_lib.study.selection.subsets import mean_choice, mean_longest
+from pipeline_lib.study.selection import Selector, make_selectors, mean_choice, mean_longest
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
 from pipeline_lib.systems.pacore.evaluation.judging import JudgedProblem
 

@@ -11,6 +11,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost as PathCost
+from pipeline_lib.study import search
 from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.curves.estimates import (
     against_majority,
@@ -22,8 +23,6 @@ from pipeline_lib.study.curves.estimates import (
 )
 from pipeline_lib.study.curves.inputs import CurveInput, build_curve_input, join_tables
 from pipeline_lib.study.curves.path_measures import PathMeasure
-from pipeline_lib.study.search import beam, problem, tree
-from pipeline_lib.study.selection import selectors, subsets
 from pipeline_lib.study.study import arm_names
 from tests.unit.study.judged_groups import judged_group
 
@@ -177,9 +176,7 @@ def types_below(found: type) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(
-    "value", [selectors.CandidatePath, problem.SearchProblem, problem.FoundPath]
-)
+@pytest.mark.parametrize("value", [selection.CandidatePath, search.SearchProblem, search.FoundPath])
 def test_what_strategies_see_has_no_room_for_a_label(value):
     """No gold, verdict, group, label or flag is a field of it, at any depth."""
     fields = types_below(value) | {field.name for field in dataclasses.fields(value)}
@@ -189,7 +186,7 @@ def test_what_strategies_see_has_no_room_for_a_label(value):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("module", [selectors, subsets, problem, beam, tree])
+@pytest.mark.parametrize("module", [selection, search])
 def test_modules_of_strategies_know_no_labels(module):
     """Nothing by which a label could come in is even imported."""
     assert not vars(module).keys() & {"Problem", "Group", "Verdict", "JudgedPath", "Label", "Gold"}

@@ -8,7 +8,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason, Problem
 from pipeline_lib.study.curves.search_records import read_cost, search_problems
 from pipeline_lib.verify.dispatch import open_verifier
-from tests.unit.study.search.scripted_search import setting
+from tests.unit.study.scripted_search import setting
 
 SEARCHES = [(Strategy.BEAM, 4), (Strategy.TREE, 6)]
 

@@ -8,7 +8,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.study.attempts import Attempt, Cost
 from pipeline_lib.study.names import definitions
-from pipeline_lib.study.selection.selectors import CandidatePath
+from pipeline_lib.study.selection import CandidatePath
 from pipeline_lib.systems.pacore.evaluation.judging import JudgedProblem
 from pipeline_lib.systems.pacore.evaluation.study import (
     EvaluatedModel,

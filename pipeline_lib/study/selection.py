@@ -2,9 +2,11 @@
 
 A candidate holds only what a deployed system would have: no gold, no verdict, and no text from
 which a verdict could be computed. A choice is a distribution over the candidates, so that ties are
-split evenly without a seed.
+split evenly without a seed. Its mean over all subsets of N of the n paths is exact if there is a closed
+form or if the subsets are few, else over seeded random subsets.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
+from pipeline_lib.seeding import child_generator
 from pipeline_lib.study.statistics.majority import win_chances
 
 Choice = list[float]
@@ -57,21 +60,6 @@ class Selector(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AnyPath:
-    """A uniformly random path. Implements Selector."""
-
-    def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
-        """Uniform."""
-        return [1 / len(candidates)] * len(candidates)
-
-    def mean_choice(
-        self, candidates: Sequence[CandidatePath], _size: int, _subsets: Subsets
-    ) -> Choice:
-        """Uniform, by symmetry."""
-        return self.choose(candidates)
-
-
-@dataclass(frozen=True, slots=True)
 class BestOf:
     """The path with the largest measure. Implements Selector."""
 
@@ -80,7 +68,8 @@ class BestOf:
     def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
         """The best candidate; ties are split."""
         values = list(map(self.measure, candidates))
-        return _split([value == max(values) for value in values])
+        best = max(values)
+        return [(value == best) / values.count(best) for value in values]
 
     def mean_choice(
         self, candidates: Sequence[CandidatePath], size: int, _subsets: Subsets
@@ -201,10 +190,6 @@ def _elect_each(
     return chances_SK
 
 
-def _split(winners: Sequence[bool]) -> Choice:
-    return [won / sum(winners) for won in winners]
-
-
 def likelihood(candidate: CandidatePath) -> float:
     """Log-probability of the whole path; favours short paths."""
     if candidate.logprob is None:
@@ -245,7 +230,7 @@ def borda_weights(values: Sequence[float], *, power: float) -> list[float]:
 def make_selectors(params: StrategyParams) -> Mapping[Strategy, Selector]:
     """Selectors among independent paths, by strategy."""
     return {
-        Strategy.SINGLE: AnyPath(),
+        Strategy.SINGLE: BestOf(lambda _: 0.0),  # all tie
         Strategy.LIKELIHOOD: BestOf(likelihood),
         Strategy.MEAN_LOGPROB: BestOf(mean_logprob),
         Strategy.SELF_CERTAINTY: BestOf(self_certainty),
@@ -256,3 +241,45 @@ def make_selectors(params: StrategyParams) -> Mapping[Strategy, Selector]:
             self_certainty, partial(borda_weights, power=params.borda_power)
         ),
     }
+
+
+def mean_choice(
+    selector: Selector,
+    candidates: Sequence[CandidatePath],
+    size: int,
+    *,
+    max_subsets: int,
+    seed: int,
+) -> Choice:
+    """Selection probability of each candidate in a random subset of ``size``.
+
+    Beyond ``max_subsets`` subsets this many are drawn at random with ``seed``.
+
+    Raises:
+        BadInputError: fewer than ``size`` candidates.
+    """
+    if not 1 <= size <= len(candidates):
+        raise BadInputError(f"a choice from {size} of {len(candidates)} paths; draw more paths")
+    if size == len(candidates):
+        return selector.choose(candidates)
+    subsets = partial(_subsets, len(candidates), size, max_subsets=max_subsets, seed=seed)
+    return selector.mean_choice(candidates, size, subsets)
+
+
+def _subsets(count: int, size: int, *, max_subsets: int, seed: int) -> NDArray[np.intp]:
+    if math.comb(count, size) <= max_subsets:
+        return np.array(list(itertools.combinations(range(count), size)))
+    generator = child_generator(seed, "subsets", size)
+    return generator.permuted([list(range(count))] * max_subsets, axis=1)[:, :size]
+
+
+def mean_longest(tokens: Sequence[int], size: int) -> float:
+    """Exact expected maximum of the lengths in a random subset of ``size``.
+
+    The r-th shortest (r from 1) is the longest of C(r - 1, size - 1) subsets.
+    """
+    subsets = math.comb(len(tokens), size)
+    return (
+        sum(length * math.comb(rank, size - 1) for rank, length in enumerate(sorted(tokens)))
+        / subsets
+    )

@@ -3,7 +3,7 @@
 from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.params.evaluate import StrategyParams
-from pipeline_lib.study.search.problem import SearchProblem, SearchSetting
+from pipeline_lib.study.search import SearchProblem, SearchSetting
 
 
 def setting(answer, *, logprob=None, max_new_tokens=20, scorer=None, **compute):

@@ -1,1 +1,0 @@
-"""Label-free beam and tree search over reasoning steps."""

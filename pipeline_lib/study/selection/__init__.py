@@ -1,1 +1,0 @@
-"""Label-free selection among sampled paths: best-of-N and votes."""
