@@ -25,8 +25,7 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.pacore import PRESETS, Compaction
 from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.batch import solve_file
-from pipeline_lib.systems.pacore.consensus import Method
-from pipeline_lib.systems.pacore.consensus_file import ConsensusRule, consensus_of_file
+from pipeline_lib.systems.pacore.consensus import Method, consensus_of_file
 from pipeline_lib.systems.pacore.drive import solve_one
 from pipeline_lib.systems.pacore.settings import check_lengths, open_setting
 from pipeline_lib.systems.pacore.solution import Question, Round
@@ -232,17 +231,8 @@ def consensus(
         reasonloop pacore consensus paths.jsonl --method best --score reward --output best.jsonl
         reasonloop pacore consensus answers.jsonl --round 1 --output majority.jsonl
     """
-    loaded = params.load()
-    rule = ConsensusRule(
-        method=method,
-        kind=loaded.pacore.kind,
-        score=score,
-        round_number=round_number,
-        borda_power=loaded.test_time.borda_power,
+    counts = consensus_of_file(
+        source, output, params.load(), method=method, score=score, round_number=round_number
     )
-    found = consensus_of_file(source, output, rule, loaded.verify)
-    say(
-        f"{found.num_questions} questions, {found.num_texts} texts: {found.num_tied} tied, "
-        f"{found.num_unanswered} without an answer"
-    )
+    say(", ".join(f"{count} {name}" for name, count in counts.items()))
     say(f"consensus: {output}")

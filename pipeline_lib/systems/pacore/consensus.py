@@ -1,11 +1,43 @@
-"""Consensus of several answers to one question, by votes or by the best score; no gold, no verdict."""
+"""`reasonloop pacore consensus`: one answer per question of a file with several, by votes or by the best score.
+
+A line is either one text (``problem_id``, ``text``; optionally ``kind``, ``logprob`` with
+``completion_tokens``, and a column of scores), or all rounds of a question as `pacore batch` writes
+them (``request_id``, ``round_responses``). No gold and no verdict is read.
+"""
 
 import math
+import pathlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any
 
-from pipeline_lib.study.selection import borda_weights, elect
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+
+from pipeline_lib.errors import BadInputError, suggestion
+from pipeline_lib.kinds.kind import Kind
+from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
+from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.params.whole import Params
+from pipeline_lib.records import Row
+from pipeline_lib.store.files import check_output, numbered_json_lines, write_json_lines
+from pipeline_lib.study.selection import (
+    BestOf,
+    CandidatePath,
+    MajorityVote,
+    Selector,
+    WeightedVote,
+    borda_weights,
+    self_certainty,
+)
+from pipeline_lib.terminal_text import one_line
+from pipeline_lib.verify.answer_groups import AnswerBook
+from pipeline_lib.verify.dispatch import open_verifier
+
+_MOST = 1e300
+"""The sum of the weights of a question must be finite, too."""
+_SHOWN_CHARACTERS = 60
 
 
 class Method(StrEnum):
@@ -21,63 +53,210 @@ class Method(StrEnum):
     """The answer with the best score."""
 
 
-NEEDS_SCORES = frozenset(Method) - {Method.MAJORITY}
+@dataclass(slots=True, kw_only=True)
+class _Question:
+    kind: Kind[Any]
+    is_round: bool
+    """One line of `pacore batch`, which has all texts."""
+    texts: list[str] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    """Empty for a majority."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Elected:
-    """The chosen answer among those of one question."""
+class _Text(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
 
-    place: int
-    """Of the first text with the chosen answer, or of the text with the best score."""
-    votes: int
-    """Texts with the same answer, itself included; 0 if it has none."""
-    tied: bool
-    """Another answer was as good; the earliest was taken."""
+    id: Name | None = None
+    problem_id: Name
+    text: StrictStr | None
+    kind: StrictStr | None = None
+    logprob: Annotated[float, Field(allow_inf_nan=False, le=0)] | None = None
+    completion_tokens: Annotated[int, Field(ge=0)] | None = None
 
 
-def decide(
-    answers: Sequence[int | None],
-    scores: Sequence[float] | None,
-    method: Method,
+class _Response(BaseModel):
+    content: StrictStr | None
+
+
+class _Rounds(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    request_id: Name
+    round_responses: tuple[tuple[_Response, ...], ...] | None = None
+    """None: the question has no answer."""
+
+
+def consensus_of_file(
+    source: pathlib.Path,
+    output: pathlib.Path,
+    params: Params,
     *,
-    borda_power: float,
-) -> Elected:
-    """The consensus of at least one answer.
+    method: Method,
+    score: str | None,
+    round_number: int,
+) -> dict[str, int]:
+    """Write one line per question, in the order of the first line of each; return counts.
+
+    Failed requests, of which the text is null, do not count; a question with no other text gets no line.
 
     Args:
-        answers: Number of each text's answer among the distinct answers; None without an answer, which
-            has no vote.
-        scores: Larger is better, not negative for WEIGHTED; None for MAJORITY.
-        method: The rule.
-        borda_power: Rank r of n has (n - r + 1)^power votes.
+        source: JSON lines.
+        output: file to write.
+        params: verifier, kind of lines that name none, power of the Borda votes.
+        method: the rule.
+        score: column of scores; None: probability per token.
+        round_number: round of the lines of `pacore batch`, from 1.
+
+    Raises:
+        BadInputError: a line cannot be used, or lacks the score that the method needs; or the method reads
+            no scores, and a column of them is given.
     """
-    if method is Method.BEST:
-        assert scores is not None
-        best = max(scores)
-        leaders = [place for place, score in enumerate(scores) if score == best]
-    else:
-        chances = elect(answers, _weights(answers, scores, method, borda_power=borda_power))
-        leaders = [place for place, chance in enumerate(chances) if chance > 0]
+    if score is not None and method is Method.MAJORITY:
+        raise BadInputError(
+            f"--score {score}: method {method} reads no scores; give --method weighted, borda or best"
+        )
+    check_output(output, source=source)
+    questions = _read(source, params.pacore.kind, method, score=score, round_number=round_number)
+    rows: list[Row] = []
+    with open_verifier(params.verify) as verifier:
+        for name, one in questions.items():
+            if one.texts:
+                book = AnswerBook(kind=one.kind, verifier=verifier)
+                answers = [book.number(text) for text in one.texts]
+                place, votes, tied = elect(
+                    answers, one.scores, method, borda_power=params.test_time.borda_power
+                )
+                rows.append(
+                    {
+                        "problem_id": name,
+                        "method": method.value,
+                        "text": one.texts[place],
+                        "votes": votes,
+                        "texts": len(one.texts),
+                        "answers": len({answer for answer in answers if answer is not None}),
+                        "tied": tied,
+                    }
+                )
+    write_json_lines(output, rows)
+    return {
+        "questions": len(questions),
+        "texts": sum(len(one.texts) for one in questions.values()),
+        "tied": sum(row["tied"] for row in rows),
+        "without an answer": len(questions) - sum(row["votes"] > 0 for row in rows),
+    }
+
+
+def elect(
+    answers: Sequence[int | None], scores: Sequence[float], method: Method, *, borda_power: float
+) -> tuple[int, int, bool]:
+    """The place of the first text with the chosen answer, the texts that share it, and if another was as good.
+
+    Answers are numbers; a text without an answer, None, has no vote, and no other shares it. A majority reads no
+    scores.
+    """
+    # The certainty of a candidate is its score here.
+    selectors: dict[Method, Selector] = {
+        Method.MAJORITY: MajorityVote(),
+        Method.WEIGHTED: WeightedVote(self_certainty),
+        Method.BORDA: WeightedVote(self_certainty, partial(borda_weights, power=borda_power)),
+        Method.BEST: BestOf(self_certainty),
+    }
+    candidates = [
+        CandidatePath(answer=answer, tokens=0, logprob=None, self_certainty=score)
+        for answer, score in zip(answers, scores or [None] * len(answers), strict=True)
+    ]
+    chances = selectors[method].choose(candidates)
+    leaders = [place for place, chance in enumerate(chances) if chance > 0]
     chosen = answers[leaders[0]]
-    return Elected(
-        place=leaders[0],
-        votes=0 if chosen is None else sum(answer == chosen for answer in answers),
-        tied=len({answers[place] for place in leaders}) > 1,
-    )
+    votes = sum(answer == chosen for answer in answers) if chosen is not None else 0
+    return leaders[0], votes, len({answers[place] for place in leaders}) > 1
 
 
-def _weights(
-    answers: Sequence[int | None],
-    scores: Sequence[float] | None,
-    method: Method,
-    *,
-    borda_power: float,
-) -> Sequence[float]:
-    if method is Method.MAJORITY:
-        return [1.0] * len(answers)
-    assert scores is not None
-    return scores if method is Method.WEIGHTED else borda_weights(scores, power=borda_power)
+def _read(
+    source: pathlib.Path, kind: str, method: Method, *, score: str | None, round_number: int
+) -> dict[str, _Question]:
+    questions: dict[str, _Question] = {}
+    ids = DistinctIds()
+    for number, row in numbered_json_lines(source):
+        where = f"{source}:{number}"
+        try:
+            line = (_Rounds if "request_id" in row else _Text).model_validate(row)
+        except ValidationError as error:
+            raise line_error(error, where=where) from None
+        if isinstance(line, _Text) and line.id is not None:
+            ids.add(line.id, path=source, number=number)
+        try:
+            if isinstance(line, _Text):
+                _add_text(questions, line, kind, method, score)
+            else:
+                _add_rounds(questions, line, kind, method, round_number)
+        except BadInputError as error:
+            raise BadInputError(f"{where}: {error}") from None
+    if not questions:
+        raise BadInputError(f'{source}: no texts; give lines {{"problem_id", "text"}}')
+    return questions
+
+
+def _add_rounds(
+    questions: dict[str, _Question], line: _Rounds, kind: str, method: Method, round_number: int
+) -> None:
+    if method is not Method.MAJORITY:
+        raise BadInputError(f"method {method}: rounds hold no scores; use majority")
+    if line.request_id in questions:
+        raise BadInputError(
+            f"request_id: {line.request_id!r} is given twice; rounds are one line, and no texts beside it"
+        )
+    rounds = line.round_responses
+    if rounds is not None and round_number > len(rounds):
+        raise BadInputError(f"round {round_number}: it has {len(rounds)} rounds")
+    drawn = rounds[round_number - 1] if rounds is not None else ()
+    texts = [one.content for one in drawn if one.content is not None]
+    questions[line.request_id] = _Question(kind=_kind(kind), is_round=True, texts=texts)
+
+
+def _add_text(
+    questions: dict[str, _Question], line: _Text, kind: str, method: Method, column: str | None
+) -> None:
+    own = _kind(line.kind or kind)
+    found = questions.setdefault(line.problem_id, _Question(kind=own, is_round=False))
+    if found.is_round:
+        raise BadInputError(
+            f"problem_id: {line.problem_id!r} has rounds in an earlier line; leave out one of both"
+        )
+    if found.kind is not own:
+        raise BadInputError(f"kind={own.name}: an earlier text has {found.kind.name}")
+    if line.text is not None:  # a failed request is no answer
+        found.texts.append(line.text)
+        if method is not Method.MAJORITY:
+            found.scores.append(_score(line, method, column))
+
+
+def _kind(name: str) -> Kind[Any]:
+    known = {one.name: one for one in KINDS.values() if one.votable}
+    if name not in known:
+        raise BadInputError(
+            f"kind={name!r}; expected one of {', '.join(known)}{suggestion(name, known)}"
+        )
+    return known[name]
+
+
+def _score(line: _Text, method: Method, column: str | None) -> float:
+    if column is None:
+        if line.logprob is None or line.completion_tokens is None:
+            missing = "logprob" if line.logprob is None else "completion_tokens"
+            raise BadInputError(
+                f"{missing}: method {method} needs it, or --score with a column of scores"
+            )
+        return probability_per_token(line.logprob, line.completion_tokens)
+    value = line.model_dump().get(column)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    least = 0 if method is Method.WEIGHTED else -_MOST
+    if not is_number or not least <= value <= _MOST:
+        shown = one_line(repr(value), most=_SHOWN_CHARACTERS)
+        raise BadInputError(
+            f"{column}={shown}: method {method} needs a number from {least:g} to {_MOST:g}"
+        )
+    return float(value)
 
 
 def probability_per_token(logprob: float, tokens: int) -> float:
