@@ -101,6 +101,6 @@ def worker_pool(model: str, params: Params, workers: WorkerOptions) -> Iterator[
 
 
 def _report(pool: WorkerPool) -> None:
-    counts = sorted(pool.table.calls_by_worker.items())
+    counts = sorted(pool.calls_by_worker.items())
     shown = ", ".join(f"{calls} by {node_id}" for node_id, calls in counts)
-    say(f"calls of workers: {shown or 'none'}; {pool.table.lost_calls} lost and sent again")
+    say(f"calls of workers: {shown or 'none'}; {pool.lost_calls} lost and sent again")

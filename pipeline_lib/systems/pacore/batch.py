@@ -1,24 +1,43 @@
-"""A file of questions solved to a file of answers, in order; a killed command continues."""
+"""`reasonloop pacore batch`: a file of questions solved to a file of answers, in order; a killed command continues.
+
+Input lines are ``{"id", "messages"}`` and optionally ``"responses"``, texts of the first round from elsewhere.
+All are checked before the first call.
+"""
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
 from pipeline_lib.params.whole import Params
-from pipeline_lib.store.files import check_output, digest_json, write_json_lines
+from pipeline_lib.records import Row
+from pipeline_lib.store.files import (
+    check_output,
+    digest_json,
+    numbered_json_lines,
+    write_json_lines,
+)
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.systems.pacore.drive import solve_all
-from pipeline_lib.systems.pacore.plan import make_plan
-from pipeline_lib.systems.pacore.questions import QuestionLine, read_questions
+from pipeline_lib.systems.pacore.message_cache import Texts, Turns, messages_of
+from pipeline_lib.systems.pacore.rounds import make_plan
 from pipeline_lib.systems.pacore.settings import check_lengths, identity_of, open_setting
-from pipeline_lib.systems.pacore.solution import Solution
-from pipeline_lib.systems.pacore.solution_row import solution_row, usage_counts
+from pipeline_lib.systems.pacore.solution import Question, Solution, solution_row, usage_counts
 from pipeline_lib.terminal_text import one_line
 
 _SHOWN_CHARACTERS = 60
+_OUTPUT_FIELDS = frozenset(
+    {
+        *("request_id", "status", "error", "final_response", "final_reasoning_content"),
+        *("round_responses", "rounds", "usage", "critical_tokens"),
+    }
+)
+"""Fields of an output line; no further field of an input line may have one of these names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +54,42 @@ class SolvedFile:
     failed_calls: int
     tokens: int
     """Of prompts and completions."""
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: Name
+    messages: Turns
+    responses: Texts | None = None
+
+
+def read_questions(path: pathlib.Path) -> list[tuple[Question, Row]]:
+    """The questions of a file, in order, each with its id as given and the further fields of its line.
+
+    Raises:
+        BadInputError: no such file, no line, an id twice, or a line that cannot be used; with its number.
+    """
+    ids = DistinctIds()
+    found: list[tuple[Question, Row]] = []
+    for number, row in numbered_json_lines(path):
+        where = f"{path}:{number}"
+        try:
+            line = _Line.model_validate(row)
+        except ValidationError as error:
+            raise line_error(error, where=where) from None
+        ids.add(line.id, path=path, number=number)
+        further = line.model_extra or {}
+        if taken := sorted(_OUTPUT_FIELDS & further.keys()):
+            raise BadInputError(
+                f"{where}: {taken[0]}: the output has a field of this name; rename it"
+            )
+        turns, responses = messages_of(line.messages), line.responses or ()
+        question = Question(id=line.id, conversation=turns, responses=responses)
+        found.append((question, {"request_id": row["id"], **further}))
+    if not found:
+        raise BadInputError(f'{path}: no questions; give lines {{"id", "messages"}}')
+    return found
 
 
 def solve_file(
@@ -63,16 +118,14 @@ def solve_file(
     """
     lines = read_questions(source)
     check_output(output, source=source)
-    _check_responses(lines, source, params)
+    questions = [question for question, _ in lines]
+    _check_responses(questions, source, params)
+    given = {question.id: fields for question, fields in lines}
     failed: dict[str, Solution] = {}
     with opening as engine:
-        journal = open_journal(
-            output.with_name(f"{output.name}.partial"), key=_key(lines, engine, params)
-        )
-        num_continued = len(journal.pieces)
-        given = {
-            line.question.id: {"request_id": line.request_id, **line.further} for line in lines
-        }
+        key = _key(lines, engine, params)
+        journal = open_journal(output.with_name(f"{output.name}.partial"), key=key)
+        finished = frozenset(journal.pieces)
 
         def keep(solution: Solution) -> None:
             name = solution.question.id
@@ -82,9 +135,7 @@ def solve_file(
                 journal.add(name, solution_row(solution) | given[name])
             on_progress(len(journal.pieces) + len(failed), len(lines))
 
-        questions = [line.question for line in lines]
-        finished = frozenset(journal.pieces)
-        on_progress(num_continued, len(lines))
+        on_progress(len(finished), len(lines))
         with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
             check_lengths((one for one in questions if one.id not in finished), setting)
             solve_all(
@@ -97,9 +148,8 @@ def solve_file(
             )
     errors = {name: str(solution.answers[0].error) for name, solution in failed.items()}
     rows = [
-        journal.pieces.get(name) or given[name] | {"error": errors[name]}
-        for line in lines
-        for name in [line.question.id]
+        journal.pieces.get(name) or fields | {"error": errors[name]}
+        for name, fields in given.items()
     ]
     write_json_lines(output, rows)
     if not failed:
@@ -108,7 +158,7 @@ def solve_file(
     usages += [usage_counts(solution.cost) for solution in failed.values()]
     return SolvedFile(
         num_questions=len(lines),
-        num_continued=num_continued,
+        num_continued=len(finished),
         errors=tuple(errors.values()),
         calls=sum(usage["calls"] for usage in usages),
         failed_calls=sum(usage["failed_calls"] for usage in usages),
@@ -116,26 +166,24 @@ def solve_file(
     )
 
 
-def _check_responses(lines: list[QuestionLine], source: pathlib.Path, params: Params) -> None:
+def _check_responses(questions: Sequence[Question], source: pathlib.Path, params: Params) -> None:
     """Refuse responses that no round would read."""
-    if len(make_plan(params.pacore)) > 1:
-        return
-    for line in lines:
-        if line.question.responses:
-            shown = one_line(line.question.id, most=_SHOWN_CHARACTERS)
+    for question in questions if len(make_plan(params.pacore)) == 1 else ():
+        if question.responses:
             raise BadInputError(
-                f"{source}: question {shown}: responses: pacore.widths=[] is one plain call, which reads none; "
-                "give --widths N, or leave them out"
+                f"{source}: question {one_line(question.id, most=_SHOWN_CHARACTERS)}: responses: pacore.widths=[] is "
+                "one plain call, which reads none; give --widths N, or leave them out"
             )
 
 
-def _key(lines: list[QuestionLine], engine: ChatModel, params: Params) -> str:
+def _key(lines: Sequence[tuple[Question, Row]], engine: ChatModel, params: Params) -> str:
     asked = [
-        [line.question.id, _plain(line), list(line.question.responses), line.further]
-        for line in lines
+        [
+            question.id,
+            [[str(turn.role), turn.content] for turn in question.conversation],
+            list(question.responses),
+            {name: value for name, value in fields.items() if name != "request_id"},
+        ]
+        for question, fields in lines
     ]
     return digest_json([identity_of(engine, params), asked])
-
-
-def _plain(line: QuestionLine) -> list[list[str]]:
-    return [[str(turn.role), turn.content] for turn in line.question.conversation]

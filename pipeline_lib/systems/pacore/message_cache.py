@@ -7,11 +7,12 @@ set. Or the lines of `reasonloop sample`, one per path, with the gold of a kind.
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
-from pipeline_lib.engines.chat_model import Conversation, Message
+from pipeline_lib.engines.chat_model import Conversation, Message, Role
+from pipeline_lib.engines.server.schemas import Text
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
@@ -19,12 +20,37 @@ from pipeline_lib.kinds.table import KINDS, kind_of
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.sampling.prompts import instruction
 from pipeline_lib.store.files import numbered_json_lines
-from pipeline_lib.systems.pacore.conversation_fields import Texts, Turns, messages_of
 from pipeline_lib.verify.lines.format import Line, read_lines
 
 Ask = Callable[[Problem], str]
 """From a problem to the user's message."""
 SOURCE = "cache"
+StrictText = Annotated[Text, Field(strict=True)]
+"""A string that can be encoded; a number is none."""
+Texts = Annotated[tuple[StrictText, ...], Field(min_length=1)]
+
+
+class Turn(BaseModel):
+    """One message of a line; further fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    role: Role
+    content: StrictText
+
+
+def _asks(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    if turns[-1].role is not Role.USER:
+        raise ValueError("the last message must be the user's")
+    return turns
+
+
+Turns = Annotated[tuple[Turn, ...], Field(min_length=1), AfterValidator(_asks)]
+
+
+def messages_of(turns: tuple[Turn, ...]) -> list[Message]:
+    """The conversation of a line."""
+    return [Message(role=turn.role, content=turn.content) for turn in turns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

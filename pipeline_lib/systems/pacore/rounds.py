@@ -8,16 +8,15 @@ Sources: PaCoRe, arXiv:2601.05593; recursive self-aggregation, arXiv:2509.26626.
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pipeline_lib.engines.chat_model import Completion, Conversation, Decoding, Request
-from pipeline_lib.params.pacore import EarlyStop
+from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import NOTHING, round_cost
 from pipeline_lib.seeding import child_random, consecutive_seeds
-from pipeline_lib.systems.pacore.agreement import Agreement, AnswerNumber
-from pipeline_lib.systems.pacore.plan import RoundPlan
 from pipeline_lib.systems.pacore.solution import Question, Round, Solution, given_round
 from pipeline_lib.systems.pacore.synthesis import (
     FittedPrompt,
@@ -26,6 +25,23 @@ from pipeline_lib.systems.pacore.synthesis import (
     fit_prompt,
     summary_prompt,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPlan:
+    """Paths of a round, and the references that each of them sees."""
+
+    width: int
+    subset: int | None = None
+    """References per path, drawn at random for each; None: all, in one order for all paths."""
+
+
+def make_plan(params: PacoreParams, *, answers: int = 1) -> list[RoundPlan]:
+    """The rounds of ``params``; the last one has ``answers`` paths."""
+    if params.rsa is not None:
+        step = RoundPlan(width=params.rsa.population, subset=params.rsa.subset)
+        return [step] * params.rsa.steps + [RoundPlan(width=answers, subset=params.rsa.subset)]
+    return [RoundPlan(width=width) for width in (*params.widths, answers)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +80,8 @@ class Setting:
     summary_fits: Callable[[str], bool] = lambda _prompt: True
     """False: prompt and summary exceed the model's context; it is not asked for, and the path has no message."""
     early_stop: EarlyStop | None = None
-    open_answers: Callable[[], AnswerNumber]
-    """Numbers the answers of one question; called for an early stop alone."""
+    open_answers: Callable[[], Callable[[str], int | None]]
+    """Numbers the answers of one question, None: a text without an answer; called for an early stop alone."""
     models: Sequence[str] = ()
     """Models that share each round: path i is drawn by model i mod m, the last round by the first of them.
     Empty: the engine has one model."""
@@ -151,7 +167,8 @@ def _draw_round(
     plan, is_last = setting.plan[number - 1], number == len(setting.plan)
     prompts = _prompts(question, setting, number, rounds)
     seeds = consecutive_seeds(plan.width, setting.seed, "pacore", question.id, number)
-    agreed = Agreement(setting.open_answers(), early_stop) if early_stop else None
+    number_of = setting.open_answers() if early_stop else None
+    answers: list[int | None] = []
     group = early_stop.minimum if early_stop else plan.width
     completions: list[Completion] = []
     cost = NOTHING
@@ -171,9 +188,12 @@ def _draw_round(
             are_last=is_last,
         )
         cost = cost.then(round_cost(drawn))
-        completions.extend(itertools.chain.from_iterable(drawn))
-        if agreed is not None and agreed.reached(completions):
-            break
+        new = [*itertools.chain.from_iterable(drawn)]
+        completions += new
+        if early_stop is not None and number_of is not None:
+            answers += [number_of(one.text) if one.text else None for one in new]
+            if _agree(answers, early_stop.share):
+                break
     asked = prompts[: len(completions)]
     return Round(
         completions=completions,
@@ -183,6 +203,12 @@ def _draw_round(
         dropped=sum(prompt.dropped for prompt in asked),
         cost=cost,
     )
+
+
+def _agree(answers: Sequence[int | None], share: float) -> bool:
+    """True if the leading answer has its share of all."""
+    votes = Counter(answer for answer in answers if answer is not None)
+    return bool(votes) and max(votes.values()) >= share * len(answers)
 
 
 def _compact(question: Question, setting: Setting, number: int, drawn: Round) -> _Steps[Round]:

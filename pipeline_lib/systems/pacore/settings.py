@@ -11,8 +11,7 @@ from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.pacore import Compaction, PacoreParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.pacore.plan import make_plan
-from pipeline_lib.systems.pacore.rounds import Setting
+from pipeline_lib.systems.pacore.rounds import Setting, make_plan
 from pipeline_lib.systems.pacore.solution import Question
 from pipeline_lib.systems.pacore.synthesis import VERSION, synthesis_text_of
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool

@@ -1,38 +1,68 @@
 """ChatModel over workers, which join and leave while calls are drawn.
 
-What is drawn depends on the requests alone: they are cut into parts of one size, whatever the number of workers.
-Processes and machines are outside, behind `Directory`.
+A call goes to the least loaded worker of its model, a lost one to another. What is drawn depends on the
+requests alone: they are cut into parts of one size, whatever the number of workers. Processes and machines
+are outside, behind `Directory`.
 """
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.engines.client.client import ServerChat
-from pipeline_lib.engines.client.session import gather_all
+from pipeline_lib.engines.client.connection import EngineDownError
+from pipeline_lib.engines.client.session import OnDrawn, gather_all, ignore_drawn
+from pipeline_lib.engines.client.stream_parsing import Delta, OnDelta
 from pipeline_lib.store.files import digest_json
-from pipeline_lib.systems.pacore.pool_session import POLL_S, PoolSession
-from pipeline_lib.systems.pacore.worker_table import Patience, WorkerTable
 from pipeline_lib.systems.pacore.workers import (
     Directory,
+    Worker,
+    WorkerLeavingError,
     WorkerLostError,
     WorkerModel,
     served_models,
 )
+
+PATHS_PER_CALL = 8
+"""Most paths of a request that one worker draws together. Fixed: an engine rounds by the size of its batch."""
+_POLL_S = 1.0
+_RETRIES = 2
+"""Of a call whose worker was lost."""
+
+
+@dataclass(kw_only=True)
+class _ActiveWorker:
+    id: str
+    worker: Worker
+    calls: int = 0
+    """In flight."""
+
+    @property
+    def load(self) -> float:
+        """Calls in flight, as a share of those it should have."""
+        return self.calls / self.worker.card.calls_together
 
 
 @dataclass(kw_only=True)
 class WorkerPool:
     """Implements ChatModel over the workers of one or several models."""
 
-    table: WorkerTable
+    directory: Directory
     served: Sequence[WorkerModel]
     """Path i of a round is drawn by model i mod m; the first one synthesizes."""
+    patience_s: float
+    """Longest time without any worker of a model."""
     adapter: str | None = None
     arithmetic: str | None = None
+    lost_calls: int = 0
+    """Calls whose worker was lost."""
+    calls_by_worker: Counter[str] = field(default_factory=Counter)
+    """Answered calls by node id."""
+    _active: dict[str, _ActiveWorker] = field(init=False, default_factory=dict)
 
     @property
     def models(self) -> Sequence[str]:
@@ -44,10 +74,6 @@ class WorkerPool:
         """Of the model; a digest over several."""
         [first, *others] = [one.identity for one in self.served]
         return digest_json([first, *others]) if others else first
-
-    def calls_in_use(self) -> dict[str, int]:
-        """Answered calls of the workers of its models, by node id; a cluster may have others."""
-        return self.table.calls_in_use(self.served)
 
     @property
     def engine(self) -> str:
@@ -62,6 +88,35 @@ class WorkerPool:
             is_compact=self.served[0].is_compact,
         )
 
+    def workers_of(self, model: WorkerModel) -> list[_ActiveWorker]:
+        """The workers of a model that are in use."""
+        return [one for one in self._active.values() if one.worker.card.model == model]
+
+    def calls_in_use(self) -> dict[str, int]:
+        """Answered calls of the workers of its models, by node id; a cluster may have others."""
+        names = [one.worker.card.node_id for model in self.served for one in self.workers_of(model)]
+        return {name: self.calls_by_worker[name] for name in names}
+
+    def use(self, found: Mapping[str, Worker]) -> None:
+        """Use these workers; others have left."""
+        known = self._active
+        self._active = {
+            name: known.get(name) or _ActiveWorker(id=name, worker=worker)
+            for name, worker in found.items()
+        }
+
+    def drop(self, active: _ActiveWorker) -> None:
+        """Do not use a worker until it is found again."""
+        self._active.pop(active.id, None)
+
+    def check_patience(self, model: WorkerModel, since: float) -> None:
+        """Raise EngineDownError if a model has had no worker for too long ``since`` a time of the monotonic clock."""
+        if time.monotonic() - since > self.patience_s:
+            raise EngineDownError(
+                f"no worker of {model.name} for {self.patience_s:g} s; start one and run the same "
+                "command again, finished answers are kept"
+            )
+
     def room(self, prompt: str) -> int | None:
         """The smallest room of the models; None: unknown for all.
 
@@ -72,18 +127,18 @@ class WorkerPool:
         return min((room for room in rooms if room is not None), default=None)
 
     def _room(self, model: WorkerModel, prompt: str) -> int | None:
-        patience = Patience(model=model, seconds=self.table.patience_s)
+        since = time.monotonic()
         while True:
-            for active in self.table.workers_of(model):
+            for active in self.workers_of(model):
                 if not active.worker.card.counts_tokens:
                     return None
                 try:
                     return active.worker.room(prompt)
                 except WorkerLostError:
-                    self.table.drop(active)
-            patience.check()
-            time.sleep(POLL_S)
-            self.table.update(self.table.directory.find())
+                    self.drop(active)
+            self.check_patience(model, since)
+            time.sleep(_POLL_S)
+            self.use(self.directory.find())
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """Draw all completions, in the order of requests and seeds.
@@ -101,29 +156,148 @@ class WorkerPool:
             return await gather_all([session.draw(request, decoding) for request in requests])
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[PoolSession]:
+    async def open(self) -> AsyncIterator["PoolSession"]:
         """Concurrent calls; within the block workers that join are used."""
-        session = PoolSession(table=self.table, served=self.served)
-        async with session.following():
+        session = PoolSession(pool=self)
+        session.following = asyncio.create_task(session.follow())
+        try:
             yield session
+        finally:
+            session.following.cancel()
+
+
+@dataclass(kw_only=True)
+class PoolSession:
+    """Concurrent calls in one event loop."""
+
+    pool: WorkerPool
+    following: asyncio.Task[None] | None = field(init=False, default=None)
+    """The search for workers."""
+    _changed: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set, and replaced, when a worker has joined or has room for a call."""
+
+    async def draw(
+        self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
+    ) -> list[Completion]:
+        """The completions of a request, in the order of its seeds; ``on_drawn`` has those of a worker's call.
+
+        Raises:
+            BadInputError: as the engine of a worker.
+            EngineDownError: the engine of a worker does not answer, or a model had no worker for
+                `WorkerPool.patience_s`.
+        """
+        places = range(0, len(request.seeds), PATHS_PER_CALL)
+        parts = [
+            replace(request, seeds=request.seeds[start : start + PATHS_PER_CALL])
+            for start in places
+        ]
+        drawn = await gather_all([self._draw_part(part, decoding, on_drawn) for part in parts])
+        return [one for part in drawn for one in part]
+
+    async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
+        """The completion of a request with one seed; its text is delivered whole, as workers return it.
+
+        Raises:
+            BadInputError: as `draw`.
+            EngineDownError: as `draw`.
+        """
+        [drawn] = await self.draw(request, decoding)
+        if drawn.error is None:
+            on_delta(Delta(text=drawn.text, reasoning=drawn.reasoning or ""))
+        return drawn
+
+    async def check(self) -> None:
+        """Return if each model has a worker.
+
+        Raises:
+            EngineDownError: one has none.
+        """
+        for model in self.pool.served:
+            if not self.pool.workers_of(model):
+                raise EngineDownError(f"no worker of {model.name}")
+
+    @property
+    def retries(self) -> int:
+        """Calls that were sent to another worker."""
+        return self.pool.lost_calls
+
+    async def follow(self) -> None:
+        """Look for workers, until it is cancelled."""
+        while True:
+            self.pool.use(await asyncio.to_thread(self.pool.directory.find))
+            self._announce()
+            await asyncio.sleep(_POLL_S)
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _draw_part(
+        self, request: Request, decoding: Decoding, on_drawn: OnDrawn
+    ) -> list[Completion]:
+        """The completions of one call, which pays for its prompt."""
+        drawn = [
+            # An engine in the worker's process opens no HTTP request.
+            replace(one, model=request.model, opens_request=place == 0 or one.opens_request)
+            for place, one in enumerate(await self._call(request, decoding))
+        ]
+        on_drawn(drawn)
+        return drawn
+
+    async def _call(self, request: Request, decoding: Decoding) -> list[Completion]:
+        """The completions of one call; after the loss of too many workers, with errors."""
+        pool, lost = self.pool, 0
+        [model, *_] = [one for one in pool.served if request.model in {None, one.name}]
+        while lost <= _RETRIES:
+            active = await self._acquire(model)
+            try:
+                drawn = await active.worker.draw(request, decoding)
+            except WorkerLeavingError:
+                pool.drop(active)
+            except WorkerLostError:
+                pool.drop(active)
+                pool.lost_calls += 1
+                lost += 1
+            else:
+                pool.calls_by_worker[active.worker.card.node_id] += 1
+                return drawn
+            finally:
+                active.calls -= 1
+                self._announce()
+        return [Completion.failed(f"its worker was lost {lost} times")] * len(request.seeds)
+
+    async def _acquire(self, model: WorkerModel) -> _ActiveWorker:
+        """The least loaded worker of a model, once one has room for a call."""
+        since = time.monotonic()
+        while True:
+            workers = self.pool.workers_of(model)
+            free = [one for one in workers if one.load < 1]
+            if free:
+                chosen = min(free, key=lambda one: (one.load, one.id))
+                chosen.calls += 1
+                return chosen
+            if workers:
+                since = time.monotonic()
+            self.pool.check_patience(model, since)
+            if self.following is not None and self.following.done():
+                self.following.result()  # the search for workers has failed
+            try:
+                async with asyncio.timeout(_POLL_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
 
 
 def open_pool(
     directory: Directory, names: Sequence[str], *, place: str, patience_s: float
 ) -> WorkerPool:
-    """The pool of the models ``names``, each of which has a worker now.
-
-    Args:
-        directory: The workers.
-        names: Models by name; the first one synthesizes.
-        place: The cluster in messages.
-        patience_s: Longest time without any worker of a model.
+    """The pool of the models ``names``, each of which has a worker now; the first one synthesizes.
 
     Raises:
-        BadInputError: a name is given twice, no worker serves it, or two workers serve different models by it.
+        BadInputError: as `served_models`; ``place`` is the cluster in messages.
     """
     found = directory.find()
     served = served_models(names, [worker.card for worker in found.values()], place=place)
-    table = WorkerTable(directory=directory, patience_s=patience_s)
-    table.update(found)
-    return WorkerPool(table=table, served=served)
+    pool = WorkerPool(directory=directory, served=served, patience_s=patience_s)
+    pool.use(found)
+    return pool

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import Cost
-from pipeline_lib.systems.pacore.plan import RoundPlan, make_plan
+from pipeline_lib.systems.pacore.rounds import RoundPlan, make_plan
 from pipeline_lib.systems.pacore.solution import Solution
 
 PLAIN = "plain"

@@ -7,8 +7,7 @@ from pipeline_lib.engines.client.stream_parsing import Delta
 from pipeline_lib.engines.embedded.generation import ChoiceDelta
 from pipeline_lib.engines.server.responses import ChatLayout, ChoiceFields, Envelope, Json, Usage
 from pipeline_lib.sampling.compute_cost import NOTHING
-from pipeline_lib.systems.pacore.solution import Solution
-from pipeline_lib.systems.pacore.solution_row import round_counts
+from pipeline_lib.systems.pacore.solution import Solution, round_counts
 
 _LAYOUT = ChatLayout(
     fields=ChoiceFields(logprobs=False, alternatives=0, token_ids=False), name_of=str

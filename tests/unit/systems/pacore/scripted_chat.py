@@ -12,8 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.engines.chat_model import Conversation, Decoding, Message, Role
 from pipeline_lib.params.pacore import PacoreParams
-from pipeline_lib.systems.pacore.plan import make_plan
-from pipeline_lib.systems.pacore.rounds import Setting
+from pipeline_lib.systems.pacore.rounds import Setting, make_plan
 from pipeline_lib.systems.pacore.solution import Question
 from pipeline_lib.systems.pacore.synthesis import synthesis_in_words
 from tests.unit.engines.scripted_server import Body, Reply

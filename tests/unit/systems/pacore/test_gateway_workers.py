@@ -68,8 +68,8 @@ def test_a_lost_worker_costs_no_answer():
 def test_without_a_worker_the_status_is_503(route):
     """At once for the health, after the patience for a request."""
     pool = pool_of(FakeWorker("1"), patience_s=0.1)
-    pool.table.directory = FakeDirectory([])
-    pool.table.update({})
+    pool.directory = FakeDirectory([])
+    pool.use({})
     with gateway_over(pool) as gateway:
         if route == "health":
             answer = httpx.get(f"{gateway.root_url}/health")

@@ -10,8 +10,7 @@ from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.params.pacore import PRESETS, EarlyStop, PacoreParams, Rsa
 from pipeline_lib.systems.pacore.drive import solve_in_lockstep
-from pipeline_lib.systems.pacore.plan import make_plan
-from pipeline_lib.systems.pacore.rounds import Calls, advance, solve
+from pipeline_lib.systems.pacore.rounds import Calls, advance, make_plan, solve
 from pipeline_lib.systems.pacore.solution import Question
 from pipeline_lib.systems.pacore.synthesis import synthesis_in_words
 from tests.unit.systems.pacore.scripted_chat import (

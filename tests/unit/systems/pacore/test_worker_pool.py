@@ -11,7 +11,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.sampling.compute_cost import request_cost
 from pipeline_lib.systems.pacore.drive import solve_all
-from pipeline_lib.systems.pacore.pool_session import PATHS_PER_CALL
+from pipeline_lib.systems.pacore.worker_pool import PATHS_PER_CALL
 from pipeline_lib.systems.pacore.workers import WorkerLeavingError, WorkerLostError
 from tests.unit.systems.pacore.fake_workers import FakeDirectory, FakeWorker, pool_of
 from tests.unit.systems.pacore.scripted_chat import DECODING, TURNS, question, setting, text_of
@@ -60,7 +60,7 @@ def test_a_lost_call_goes_to_another_worker():
     dead, alive = FakeWorker("1", fault=WorkerLostError), FakeWorker("2")
     pool = pool_of(dead, alive)
     assert texts(drawn_by(pool)) == [text_of("A" + PROMPT, seed) for seed in range(4)]
-    assert (pool.table.lost_calls, pool.table.calls_by_worker) == (1, {"2": 1})
+    assert (pool.lost_calls, pool.calls_by_worker) == (1, {"2": 1})
 
 
 def test_a_call_that_is_lost_three_times_has_failed():
@@ -68,7 +68,7 @@ def test_a_call_that_is_lost_three_times_has_failed():
     pool = pool_of(FakeWorker("1", fault=WorkerLostError))
     drawn = drawn_by(pool)
     assert {one.error for one in drawn} == {"its worker was lost 3 times"}
-    assert (len(drawn), pool.table.lost_calls) == (4, 3)
+    assert (len(drawn), pool.lost_calls) == (4, 3)
 
 
 def test_a_worker_that_leaves_loses_nothing():
@@ -77,7 +77,7 @@ def test_a_worker_that_leaves_loses_nothing():
     pool = pool_of(leaving, staying)
     drawn = drawn_by(pool, paths=4 * PATHS_PER_CALL)
     assert all(one.error is None for one in drawn)
-    assert (pool.table.lost_calls, pool.table.calls_by_worker) == (0, {"2": 4})
+    assert (pool.lost_calls, pool.calls_by_worker) == (0, {"2": 4})
 
 
 @pytest.mark.parametrize("error", [BadInputError("bad"), EngineDownError("down"), KeyError("bug")])
@@ -93,20 +93,20 @@ def test_a_model_without_a_worker_is_awaited():
     """A worker that joins in time draws; after the patience the batch ends, with the model's name."""
     workers: list[FakeWorker] = [FakeWorker("1")]
     pool = pool_of(*workers)
-    pool.table.directory = FakeDirectory([])
-    pool.table.update({})
+    pool.directory = FakeDirectory([])
+    pool.use({})
 
     async def join_late():
         async with pool.open() as session:
             drawing = asyncio.create_task(session.draw(Request(prompt=PROMPT, seeds=[3]), DECODING))
             await asyncio.sleep(0.2)
             assert not drawing.done()
-            pool.table.directory = FakeDirectory([FakeWorker("2")])
+            pool.directory = FakeDirectory([FakeWorker("2")])
             return await drawing
 
     assert texts(asyncio.run(join_late())) == [text_of("A" + PROMPT, 3)]
-    pool.table.directory, pool.table.patience_s = FakeDirectory([]), 0.1
-    pool.table.update({})
+    pool.directory, pool.patience_s = FakeDirectory([]), 0.1
+    pool.use({})
     with pytest.raises(EngineDownError, match=r"no worker of A for 0\.1 s"):
         drawn_by(pool)
 
@@ -125,7 +125,7 @@ def test_models_share_each_round():
     models = [[one.model for one in drawn.completions] for drawn in found[0].rounds]
     assert models == [["B", "A", "B", "A", "B"], ["B", "A"], ["B"]]
     # Per model: its paths and their summaries; B's synthesis too.
-    assert pool.table.calls_by_worker == {"1": 2 * (2 + 1), "2": 2 * (3 + 1) + 1}
+    assert pool.calls_by_worker == {"1": 2 * (2 + 1), "2": 2 * (3 + 1) + 1}
 
 
 def test_workers_of_other_models_are_not_counted():
