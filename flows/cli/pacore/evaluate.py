@@ -68,12 +68,11 @@ def evaluate(
     splits = evaluation.read_splits(loaded)
     if (note := split_notes(asdict(splits.report)).get("test")) is not None:
         say(note)
-    files = evaluation.EvaluationFiles(folder=output)
     with progress_bar("pacore evaluate") as moved:
         evaluation.evaluate_models(
             {model: model for model in models},
             splits.test,
-            files,
+            output,
             loaded,
             about=models[-1],
             workers=workers,

@@ -11,7 +11,6 @@ from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.store import shards
 from pipeline_lib.systems.pacore.episodes import JudgedQuestion
 from pipeline_lib.systems.pacore.evaluation.evaluate import (
-    EvaluationFiles,
     draw_trials,
     evaluate_models,
 )
@@ -57,9 +56,10 @@ def evaluate(run: Run) -> None:
     evaluate_models(
         evaluated_models(run),
         _test_problems(run),
-        _files(run),
+        run.workspace.pacore.reports,
         run.params,
         about="synthesizer",
+        replaces=True,  # models that were trained anew replace those that were evaluated before
         workers=run.params.execution.workers,
         on_progress=step_recorder(run.root, "pacore-evaluate"),
     )
@@ -81,9 +81,10 @@ def draw_evaluated(run: Run, name: str) -> None:
     draw_trials(
         models[name],
         problems,
-        _files(run),
+        run.workspace.pacore.reports,
         run.params,
         place=list(models).index(name),
+        replaces=True,
         moved=lambda done: record_work(
             run.root,
             "pacore-evaluate",
@@ -93,11 +94,6 @@ def draw_evaluated(run: Run, name: str) -> None:
             label=f"pacore-evaluate {name}",
         ),
     )
-
-
-def _files(run: Run) -> EvaluationFiles:
-    # Models that were trained anew replace those that were evaluated before.
-    return EvaluationFiles(folder=run.workspace.pacore.reports, replaces=True)
 
 
 def _test_problems(run: Run) -> list[Problem]:

@@ -1,7 +1,7 @@
 """Evaluation of models on a data set's test problems: trials, the study and its page in a folder."""
 
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,35 +14,49 @@ from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.store.files import check_output, digest_json
-from pipeline_lib.store.journal import Journal, open_journal
+from pipeline_lib.store.journal import open_journal
 from pipeline_lib.store.shards import split
 from pipeline_lib.study.attempts import ATTEMPTS_KIND, write_attempts
-from pipeline_lib.study.pages.page import REPORT_NAME, Page, Paper, write_page
+from pipeline_lib.study.pages.page import (
+    REPORT_NAME,
+    Example,
+    Page,
+    Paper,
+    ShownText,
+    ShownTexts,
+    write_page,
+)
 from pipeline_lib.study.study import METRICS_NAME, Series, Study, write_study
 from pipeline_lib.systems.pacore.drive import solve_all
-from pipeline_lib.systems.pacore.evaluation.examples import make_examples
 from pipeline_lib.systems.pacore.evaluation.judging import (
     JudgedProblem,
     Verdicts,
     attempts_of,
+    is_right,
     judge_texts,
     judged_problem,
 )
 from pipeline_lib.systems.pacore.evaluation.study import (
     EvaluatedModel,
-    StudyContext,
     attempt_arms,
     further_tables,
     pacore_study,
 )
 from pipeline_lib.systems.pacore.evaluation.trials import (
+    PLAIN,
     Strategy,
     Trial,
+    TrialPath,
     make_strategies,
     make_trial,
     read_trial,
 )
-from pipeline_lib.systems.pacore.settings import check_lengths, identity_of, open_setting
+from pipeline_lib.systems.pacore.settings import (
+    check_lengths,
+    identity_of,
+    open_setting,
+    require_chat_format,
+)
 from pipeline_lib.systems.pacore.solution import Question, Solution
 from pipeline_lib.verify.dispatch import open_verifier
 from pipeline_lib.verify.golds import open_gold_check
@@ -57,34 +71,6 @@ NOTE = (
     "that cost no more, which favours votes."
 )
 OnProgress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationFiles:
-    """Files of an evaluation: its study, page, tables, and trials, which a killed evaluation continues from."""
-
-    folder: pathlib.Path
-    replaces: bool = False
-    """Trials of another input, model or setting are dropped, not refused."""
-
-    @property
-    def metrics(self) -> pathlib.Path:
-        """The figures."""
-        return self.folder / METRICS_NAME
-
-    @property
-    def report(self) -> pathlib.Path:
-        """The page."""
-        return self.folder / REPORT_NAME
-
-    def open_trials(self, place: int, *, key: str) -> Journal:
-        """The trials of the model at ``place`` so far.
-
-        Raises:
-            BadInputError: those there are of other work, or damaged.
-        """
-        path = self.folder / f"trials-{place + 1}.jsonl"
-        return open_journal(path, key=key, replaces_other=self.replaces)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +95,11 @@ def read_splits(params: Params) -> Splits:
 def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     models: Mapping[str, str],
     problems: Sequence[Problem],
-    files: EvaluationFiles,
+    folder: pathlib.Path,
     params: Params,
     *,
     about: str,
+    replaces: bool = False,
     workers: int = 1,
     on_progress: OnProgress = lambda _done, _total: None,
 ) -> Study:
@@ -123,9 +110,10 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     Args:
         models: Hugging Face folders or hub ids, by their names in the result.
         problems: of one kind.
-        files: to write.
+        folder: for metrics.json, report.html, tables and the trials.
         params: decoding, strategies, verifier, intervals.
         about: name of the model whose syntheses the evaluation is about.
+        replaces: trials of another input, model or setting are dropped, not refused.
         workers: processes of the verifier.
         on_progress: called with finished and all trials.
 
@@ -133,8 +121,8 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
         BadInputError: unusable model or output, or no problem without a failed call.
         EngineDownError: the server does not answer; finished trials are kept.
     """
-    for file in (files.metrics, files.report):
-        check_output(file)
+    for name in (METRICS_NAME, REPORT_NAME):
+        check_output(folder / name)
     total = len(models) * len(problems) * len(make_strategies(params.pacore))
     judged: dict[str, _Judged] = {}
     for place, (name, model) in enumerate(models.items()):
@@ -143,7 +131,9 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
         def moved(done: int, before: int = before) -> None:
             on_progress(before + done, total)
 
-        trials = draw_trials(model, problems, files, params, place=place, moved=moved)
+        trials = draw_trials(
+            model, problems, folder, params, place=place, replaces=replaces, moved=moved
+        )
         judged[name] = _judge(problems, trials, params, workers=workers)
     study, series = _study(models, judged, problems, params, about=about)
     arms = {name: attempt_arms(series, name) for name in models}
@@ -154,34 +144,37 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
         for trial in trials.values()
         for attempt in attempts_of(trial, one.verdicts)
     ]
-    write_attempts(files.folder / ATTEMPTS_KIND, attempts)
-    write_study(files.folder, study, series, problems)
-    write_page(files.report, study, _page(study, judged, problems, params))
+    write_attempts(folder / ATTEMPTS_KIND, attempts)
+    write_study(folder, study, series, problems)
+    page = Page(
+        title="synthesis against votes",
+        paper=PAPER,
+        notes=(NOTE,),
+        figures_by="model",
+        tables=further_tables(study),
+        examples=_examples(problems, judged, limit=params.report.num_examples),
+    )
+    write_page(folder / REPORT_NAME, study, page)
     return study
 
 
-def draw_trials(
+def draw_trials(  # noqa: PLR0913 - what is drawn and where
     model: str,
     problems: Sequence[Problem],
-    files: EvaluationFiles,
+    folder: pathlib.Path,
     params: Params,
     *,
     place: int,
+    replaces: bool,
     moved: Callable[[int], None],
 ) -> dict[str, dict[str, Trial]]:
-    """The trials of one model, by problem and strategy; those that were drawn before are read.
+    """The trials of one model, by problem and strategy; those in ``folder`` are read.
 
-    Args:
-        model: as in `evaluate_models`.
-        problems: of one kind.
-        files: with the resumable trials.
-        params: decoding, strategies, verifier of an early stop.
-        place: of the model among those that are compared, from 0.
-        moved: called with finished trials.
+    The model has ``place``, from 0, among those that are compared; ``moved`` is called with finished trials.
 
     Raises:
-        BadInputError: unusable model or output.
-        EngineDownError: the server does not answer; finished trials are kept.
+        BadInputError: as `evaluate_models`.
+        EngineDownError: as `evaluate_models`.
     """
     kind = {"kind": problems[0].kind.name} if problems[0].kind.votable else {}
     params = params.model_copy(update={"pacore": params.pacore.model_copy(update=kind)})
@@ -189,10 +182,14 @@ def draw_trials(
     with started_engine(
         model,
         params.serve,
-        log_folder=files.folder / "logs",
+        log_folder=folder / "logs",
         batch_size=params.pacore.batch_size,
     ) as engine:
-        journal = files.open_trials(place, key=_key(engine, problems, params))
+        journal = open_journal(
+            folder / f"trials-{place + 1}.jsonl",
+            key=_key(engine, problems, params),
+            replaces_other=replaces,
+        )
         trials = {name: read_trial(piece) for name, piece in journal.pieces.items()}
 
         def keep(strategy: Strategy, solution: Solution) -> None:
@@ -204,7 +201,14 @@ def draw_trials(
 
         moved(len(trials))
         with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
-            questions = _ask(problems, engine)
+            chat_format = require_chat_format(engine.chat_format, model)
+            questions = {
+                problem.id: Question(
+                    id=problem.id,
+                    conversation=[Message.user(user_message(problem, chat_format))],
+                )
+                for problem in problems
+            }
             check_lengths(questions.values(), setting)
             for group in split(problems, params.pacore.problems_together):
                 # Plain paths are the first rounds of the strategies: drawn once for a group.
@@ -226,18 +230,6 @@ def draw_trials(
         problem.id: {
             strategy.name: trials[strategy.trial_name(problem.id)] for strategy in strategies
         }
-        for problem in problems
-    }
-
-
-def _ask(problems: Iterable[Problem], engine: ChatModel) -> dict[str, Question]:
-    """The question of each problem, by its id."""
-    chat_format = engine.chat_format
-    assert chat_format is not None  # by the check of the setting
-    return {
-        problem.id: Question(
-            id=problem.id, conversation=[Message.user(user_message(problem, chat_format))]
-        )
         for problem in problems
     }
 
@@ -283,14 +275,14 @@ def _study(
         )
         for name, model in models.items()
     ]
-    context = StudyContext(
+    study, series = pacore_study(
+        evaluated,
         about=about,
         params=params.evaluate,
         seed=params.seed,
         provenance=provenance(params),
         num_left_out=len(columns[0]) - len(whole),
     )
-    study, series = pacore_study(evaluated, context)
     warnings = trained_on(_unclaimed(models, study), problems)
     return study.with_claims((*study.claims, *warnings)), series
 
@@ -303,15 +295,44 @@ def _unclaimed(models: Mapping[str, str], study: Study) -> dict[str, str]:
     return {name: model for name, model in models.items() if name not in claimed}
 
 
-def _page(
-    study: Study, judged: Mapping[str, _Judged], problems: Sequence[Problem], params: Params
-) -> Page:
-    shown = {name: (one.trials, one.verdicts) for name, one in judged.items()}
-    return Page(
-        title="synthesis against votes",
-        paper=PAPER,
-        notes=(NOTE,),
-        figures_by="model",
-        tables=further_tables(study),
-        examples=make_examples(problems, shown, limit=params.report.num_examples),
+def _examples(
+    problems: Sequence[Problem], judged: Mapping[str, _Judged], *, limit: int
+) -> list[Example]:
+    """At most ``limit`` problems, evenly spread, with all rounds of each model, by its name."""
+    count = min(limit, len(problems))
+    chosen = [problems[index * len(problems) // count] for index in range(count)]
+    return [
+        Example(
+            id=problem.id,
+            question=problem.question,
+            gold=problem.kind.show_gold(problem.gold),
+            groups=[
+                group
+                for model, one in judged.items()
+                for name, trial in one.trials[problem.id].items()
+                if name != PLAIN
+                for group in _rounds(trial, one.verdicts, model if len(judged) > 1 else "")
+            ],
+        )
+        for problem in chosen
+    ]
+
+
+def _rounds(trial: Trial, verdicts: Verdicts, model: str) -> Iterator[ShownTexts]:
+    for place, paths in enumerate(trial.rounds, start=1):
+        yield ShownTexts(
+            title=f"{trial.strategy}{model and f' of {model}'}: round {place}",
+            texts=[
+                _shown(number, path, is_right(trial.problem_id, path, verdicts))
+                for number, path in enumerate(paths, start=1)
+            ],
+        )
+
+
+def _shown(number: int, path: TrialPath, right: bool | None) -> ShownText:  # noqa: FBT001 - a verdict
+    references = ", ".join(str(place + 1) for place in path.references)
+    return ShownText(
+        text="the call failed" if path.text is None else path.text,
+        outcome="discarded" if right is None else "correct" if right else "wrong",
+        about=(f"path {number}", *([f"references {references}"] if references else [])),
     )

@@ -43,18 +43,6 @@ class EvaluatedModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StudyContext:
-    """Subject and settings of a study."""
-
-    about: str
-    """The model whose syntheses the first differences are of."""
-    params: EvaluateParams
-    seed: int
-    provenance: Mapping[str, str | None]
-    num_left_out: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Comparison:
     """A strategy of a model, and the best vote of the paths of one model that costs no more on one axis."""
 
@@ -71,11 +59,17 @@ class _Comparison:
 
 
 def pacore_study(
-    models: Sequence[EvaluatedModel], context: StudyContext
+    models: Sequence[EvaluatedModel],
+    *,
+    about: str,
+    params: EvaluateParams,
+    seed: int,
+    provenance: Mapping[str, str | None],
+    num_left_out: int = 0,
 ) -> tuple[Study, list[Series]]:
     """The study, and the series that its points are of.
 
-    The first differences are those of the model that it is about, one for each strategy and axis: its synthesis minus
+    The first differences are for the model that it is ``about``, one for each strategy and axis: its synthesis minus
     the best vote of any model, since training may weaken the votes of a model.
 
     Raises:
@@ -85,19 +79,19 @@ def pacore_study(
         raise BadInputError(
             "no problem has all paths that the comparison needs; look at the failures of engine and verifier"
         )
-    votes = {one.name: Votes(one.problems, seed=context.seed) for one in models}
+    votes = {one.name: Votes(one.problems, seed=seed) for one in models}
     series = [found for one in models for found in _series(one, votes[one.name])]
     compared = list(_comparisons(models, votes))
-    first = _strongest([one for one in compared if one.model == context.about])
+    first = _strongest([one for one in compared if one.model == about])
     ordered = [*first, *(one for one in compared if all(one is not other for other in first))]
     study = make_study(
         "pacore",
         series,
         [one.contrast for one in ordered],
-        evaluate=context.params,
-        seed=context.seed,
-        provenance=context.provenance,
-        left_out={_LEFT_OUT: context.num_left_out},
+        evaluate=params,
+        seed=seed,
+        provenance=provenance,
+        left_out={_LEFT_OUT: num_left_out},
     )
     study = replace(study, compute=_compute(models, ordered, study))
     overview = _overview(first, study.differences[: len(first)])

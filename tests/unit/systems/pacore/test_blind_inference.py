@@ -11,7 +11,7 @@ from pipeline_lib.params.pacore import ComparisonParams, EarlyStop, PacoreParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.pacore.evaluation.evaluate import EvaluationFiles, evaluate_models
+from pipeline_lib.systems.pacore.evaluation.evaluate import evaluate_models
 from tests.unit.engines.scripted_server import MODEL, scripted_server
 from tests.unit.systems.pacore.scripted_chat import chat_response
 
@@ -47,8 +47,7 @@ def evaluated(server, folder, problems):
         evaluate=EvaluateParams(resamples=100),
         serve=ServeParams(engine="url", url=f"http://127.0.0.1:{server.port}/v1"),
     )
-    files = EvaluationFiles(folder=folder)
-    study = evaluate_models({"m": MODEL}, problems, files, params, about="m")
+    study = evaluate_models({"m": MODEL}, problems, folder, params, about="m")
     return sorted(map(repr, server.bodies)), study
 
 

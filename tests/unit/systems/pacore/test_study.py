@@ -12,14 +12,17 @@ from pipeline_lib.study.selection import CandidatePath
 from pipeline_lib.systems.pacore.evaluation.judging import JudgedProblem
 from pipeline_lib.systems.pacore.evaluation.study import (
     EvaluatedModel,
-    StudyContext,
     attempt_arms,
     further_tables,
     pacore_study,
 )
 from pipeline_lib.systems.pacore.evaluation.trials import PLAIN
 
-PROVENANCE = {"version": "1", "commit": None, "params_digest": "abc"}
+SETTINGS = {
+    "params": EvaluateParams(resamples=200),
+    "seed": 7,
+    "provenance": {"version": "1", "commit": None, "params_digest": "abc"},
+}
 LOW = "rounds 4,1"
 RIGHT, WRONG = 0, 1
 
@@ -74,10 +77,7 @@ def studied(problems, *, about="m", **others):
     models = [
         EvaluatedModel(name=name, problems=own) for name, own in ({"m": problems} | others).items()
     ]
-    context = StudyContext(
-        about=about, params=EvaluateParams(resamples=200), seed=7, provenance=PROVENANCE
-    )
-    return pacore_study(models, context)[0]
+    return pacore_study(models, about=about, **SETTINGS)[0]
 
 
 def accuracy(study, arm):
@@ -241,10 +241,7 @@ def test_nothing_solved_claims_nothing():
 def test_names():
     """Every arm has a definition, and attempts have the names of their arms."""
     one = EvaluatedModel(name="m", problems=PROBLEMS)
-    context = StudyContext(
-        about="m", params=EvaluateParams(resamples=200), seed=7, provenance=PROVENANCE
-    )
-    study, series = pacore_study([one, replace(one, name="n")], context)
+    study, series = pacore_study([one, replace(one, name="n")], about="m", **SETTINGS)
     arms = attempt_arms(series, "n")
     assert arms == {PLAIN: "one path model=n", LOW: f"{LOW} model=n"}
     assert len(definitions([one.name for one in study.arms])) == 9
