@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.store import shards
-from pipeline_lib.systems.pacore.episodes import JudgedQuestion
 from pipeline_lib.systems.pacore.evaluation.evaluate import (
     draw_trials,
     evaluate_models,
 )
 from pipeline_lib.systems.pacore.evaluation.trials import make_strategies
-from pipeline_lib.systems.pacore.message_cache import cached_paths
+from pipeline_lib.systems.pacore.message_cache import CachedQuestion, cached_paths
 from pipeline_lib.systems.pacore.policy_messages import source_of
 from pipeline_lib.systems.pacore.synthesizer import (
     chat_format_for,
@@ -100,7 +99,7 @@ def _test_problems(run: Run) -> list[Problem]:
     return [Problem.from_row(row) for row in shards.iter_table(source_of(run).problems("test"))]
 
 
-def _questions(run: Run, chat_format: ChatFormat) -> list[JudgedQuestion]:
+def _questions(run: Run, chat_format: ChatFormat) -> list[CachedQuestion]:
     problems = {
         problem.id: problem
         for problem in map(Problem.from_row, shards.iter_table(source_of(run).problems("train")))
@@ -111,12 +110,8 @@ def _questions(run: Run, chat_format: ChatFormat) -> list[JudgedQuestion]:
     for name, group in groupby(rows, key=lambda row: row["problem_id"]):
         drawn = [row for row in group if row["text"] is not None]
         texts = [row["text"] for row in drawn]
-        found.append(
-            JudgedQuestion(
-                cached=cached_paths(problems[name], texts, ask),
-                right=[row["strict"] for row in drawn],
-            )
-        )
+        right = [row["strict"] for row in drawn]
+        found.append(cached_paths(problems[name], texts, ask, right=right))
     return found
 
 

@@ -163,7 +163,7 @@ def elect(
     }
     candidates = [
         CandidatePath(answer=answer, tokens=0, logprob=None, self_certainty=score)
-        for answer, score in zip(answers, scores or [None] * len(answers), strict=True)
+        for answer, score in zip(answers, scores or [0.0] * len(answers), strict=True)
     ]
     chances = selectors[method].choose(candidates)
     leaders = [place for place, chance in enumerate(chances) if chance > 0]
@@ -248,7 +248,7 @@ def _score(line: _Text, method: Method, column: str | None) -> float:
                 f"{missing}: method {method} needs it, or --score with a column of scores"
             )
         return probability_per_token(line.logprob, line.completion_tokens)
-    value = line.model_dump().get(column)
+    value: Any = line.model_dump().get(column)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     least = 0 if method is Method.WEIGHTED else -_MOST
     if not is_number or not least <= value <= _MOST:

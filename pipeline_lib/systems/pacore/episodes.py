@@ -20,26 +20,6 @@ from pipeline_lib.verify.answer_text import strip_reasoning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedQuestion:
-    """A cached question with the verdict of each response."""
-
-    cached: CachedQuestion
-    right: Sequence[bool | None]
-    """By the strict score; None: the verifier failed, so the response is neither."""
-
-    @property
-    def mean_right(self) -> float | None:
-        """Share of the scored responses that is right; None if none was scored."""
-        scored = [one for one in self.right if one is not None]
-        return sum(scored) / len(scored) if scored else None
-
-    @property
-    def right_paths(self) -> list[int]:
-        """Indices of the right responses."""
-        return [path for path, is_right in enumerate(self.right) if is_right]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PromptForm:
     """Compaction of responses, and rendering of prompts for one model."""
 
@@ -57,7 +37,7 @@ class Episodes:
 
 
 def make_episodes(
-    questions: Sequence[JudgedQuestion],
+    questions: Sequence[CachedQuestion],
     params: EpisodeParams,
     form: PromptForm,
     *,
@@ -69,7 +49,12 @@ def make_episodes(
     Supervised episodes have a completion by ``params.target``; others have an empty one. A question with too
     few messages for the fewest references gives no episode.
     """
-    kept = [one for one in questions if _is_kept(one, params)]
+    means = [one.mean_right for one in questions]
+    kept = [
+        one
+        for one, mean in zip(questions, means, strict=True)
+        if mean is not None and 0 < mean < params.max_mean_right
+    ]
     rows: list[Row] = []
     num_dropped = num_short = 0
     for question in kept:
@@ -83,7 +68,6 @@ def make_episodes(
             num_dropped += dropped
             rows.append(row)
     child_random(seed, "pacore-episodes").shuffle(rows)
-    means = [one.mean_right for one in questions]
     counts = {
         "questions": len(questions),
         "unscored": sum(mean is None for mean in means),
@@ -100,18 +84,13 @@ def make_episodes(
     return Episodes(rows=rows, counts=counts)
 
 
-def _is_kept(question: JudgedQuestion, params: EpisodeParams) -> bool:
-    mean = question.mean_right
-    return mean is not None and 0 < mean < params.max_mean_right
-
-
 _Made = tuple[Row, int]
 """A row, and the number of references that did not fit into its prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Episode:
-    question: JudgedQuestion
+    question: CachedQuestion
     params: EpisodeParams
     form: PromptForm
     seed: int
@@ -123,7 +102,7 @@ class _Episode:
 
     def supervised(self) -> _Made | None:
         """With a right response, whose message is a reference only if ``target`` allows it."""
-        right = self.question.right_paths
+        right = [path for path, is_right in enumerate(self.question.right) if is_right]
         chosen: int = child_random(self.seed, *self._names, "completion").choice(right)
         if child_random(self.seed, *self._names, "plain").random() < self.params.plain:
             return self._row([], chosen)
@@ -134,7 +113,7 @@ class _Episode:
 
     @property
     def _names(self) -> tuple[str, str, int]:
-        return "pacore-episode", self.question.cached.problem.id, self.draw
+        return "pacore-episode", self.question.problem.id, self.draw
 
     def _references(
         self, paths: Sequence[int], *, held_out: int | None = None
@@ -153,19 +132,19 @@ class _Episode:
         return random.sample(known, random.randint(low, min(high, len(known))))
 
     def _message(self, path: int) -> str | None:
-        return self.form.message_of(self.question.cached.responses[path])
+        return self.form.message_of(self.question.responses[path])
 
     def _row(self, references: Sequence[Reference], chosen: int | None = None) -> _Made:
         chat_format = self.form.chat_format
         prompt = fit_prompt(
-            self.question.cached.conversation,
+            self.question.conversation,
             references,
             text=synthesis_text_of(chat_format),
             render=chat_format.render,
             fits=self.form.fits,
         )
         row = {
-            "problem_id": self.question.cached.problem.id,
+            "problem_id": self.question.problem.id,
             "prompt": prompt.text,
             "completion": "" if chosen is None else self._completion(prompt.shown, chosen),
             "references": list(prompt.shown),
@@ -176,10 +155,10 @@ class _Episode:
         question = self.question
         if self.params.target == "reference":
             chosen = next((path for path in shown if question.right[path]), chosen)
-        response = question.cached.responses[chosen]
+        response = question.responses[chosen]
         if not (self.params.checks and shown):
             return response
-        check_text = question.cached.problem.kind.check_text or (lambda _response: "")
+        check_text = question.problem.kind.check_text or (lambda _response: "")
         checks = (
             f"#{number}\n{check_text(self._message(path) or '')}"
             f"{'y' if question.right[path] else 'n'}\n"

@@ -60,6 +60,14 @@ class CachedQuestion:
     problem: Problem
     conversation: Conversation
     responses: Sequence[str]
+    right: Sequence[bool | None] = ()
+    """Of each response, by the strict score; None: the verifier failed, so it is neither. Empty before a judgement."""
+
+    @property
+    def mean_right(self) -> float | None:
+        """Share of the scored responses that is right; None if none was scored."""
+        scored = [one for one in self.right if one is not None]
+        return sum(scored) / len(scored) if scored else None
 
 
 class _Line(BaseModel):
@@ -147,10 +155,12 @@ def _problem(name: str, line: Line) -> Problem:
     return Problem(id=name, question=line.question, gold=line.gold, source=SOURCE)
 
 
-def cached_paths(problem: Problem, responses: Sequence[str], ask: Ask) -> CachedQuestion:
+def cached_paths(
+    problem: Problem, responses: Sequence[str], ask: Ask, *, right: Sequence[bool | None] = ()
+) -> CachedQuestion:
     """A problem as one message to the model."""
     turns = [Message.user(ask(problem))]
-    return CachedQuestion(problem=problem, conversation=turns, responses=responses)
+    return CachedQuestion(problem=problem, conversation=turns, responses=responses, right=right)
 
 
 def published_rows(questions: Iterable[CachedQuestion]) -> list[Row]:

@@ -6,7 +6,6 @@ Source: PaCoRe, arXiv:2601.05593: the second stage keeps questions by the accura
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from pipeline_lib.engines.chat_model import ChatModel, Decoding, Request
@@ -14,96 +13,76 @@ from pipeline_lib.records import Row
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.journal import Journal
 from pipeline_lib.store.shards import split
-from pipeline_lib.systems.pacore.episodes import JudgedQuestion
+from pipeline_lib.systems.pacore.message_cache import CachedQuestion
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.verify.dispatch import Item, Verifier
 
+OUTCOMES = ("failed", "unscored", "never_right", "always_right", "kept")
 _SEEDS = "pacore-synthesis-filter"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilterContext:
-    """Settings of the draws, and what judges and keeps them."""
-
-    decoding: Decoding
-    seed: int
-    together: int
-    """Questions drawn at once; changes no result."""
-    verifier: Verifier
-    journal: Journal
-    """Verdicts by question; those in it are not drawn again."""
-    progress: Progress | None = None
-    """Called with finished and all questions."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilteredQuestions:
-    """Ids of the kept questions, and counts of those with a synthesis by outcome."""
-
-    kept: frozenset[str]
-    counts: dict[str, int]
-
-
-def filter_by_syntheses(
+def filter_by_syntheses(  # noqa: PLR0913 - what is drawn, and what judges and keeps it
     model: ChatModel,
-    questions: Sequence[JudgedQuestion],
+    questions: Sequence[CachedQuestion],
     rows: Sequence[Row],
-    context: FilterContext,
-) -> FilteredQuestions:
-    """Draw one synthesis per row; keep the questions that have a right and a wrong one.
+    *,
+    decoding: Decoding,
+    seed: int,
+    together: int,
+    verifier: Verifier,
+    journal: Journal,
+    progress: Progress | None = None,
+) -> dict[str, str]:
+    """Draw one synthesis per row; the outcome of each question with a row, one of `OUTCOMES`.
 
-    A synthesis that the verifier cannot score is neither. A question with a failed call is not kept, but counted, and
-    drawn again by the next command.
+    Kept are the questions that have a right and a wrong one. A synthesis that the verifier cannot score is neither. A
+    question with a failed call is drawn again by the next command.
 
     Args:
         model: of the first stage.
-        questions: those without a row are not kept.
+        questions: with their golds.
         rows: online episodes of the questions: problem_id, prompt.
-        context: settings, verifier and journal.
+        decoding: of the syntheses.
+        seed: root of their seeds.
+        together: questions drawn at once; changes no result.
+        verifier: judges the syntheses.
+        journal: verdicts by question; those in it are not drawn again.
+        progress: called with finished and all questions.
 
     Raises:
         EngineDownError: the server does not answer; finished questions are kept.
     """
-    golds = {one.cached.problem.id: one.cached.problem.gold for one in questions}
+    golds = {one.problem.id: one.problem.gold for one in questions}
     ordered = sorted(rows, key=lambda row: str(row["problem_id"]))
     prompts = {
         name: [str(row["prompt"]) for row in group]
         for name, group in groupby(ordered, key=lambda row: str(row["problem_id"]))
     }
-    right = {name: piece["right"] for name, piece in context.journal.pieces.items()}
+    right = {name: piece["right"] for name, piece in journal.pieces.items()}
     failed: set[str] = set()
-    for part in split([name for name in prompts if name not in right], context.together):
+    for part in split([name for name in prompts if name not in right], together):
         asked = [(name, number) for name in part for number in range(len(prompts[name]))]
         requests = [
             Request(
                 prompt=prompts[name][number],
-                seeds=[child_seed(context.seed, _SEEDS, name, number)],
+                seeds=[child_seed(seed, _SEEDS, name, number)],
             )
             for name, number in asked
         ]
-        drawn = [one for [one] in model.complete(requests, context.decoding)]
-        failed |= {name for (name, _), one in zip(asked, drawn, strict=True) if one.error}
-        texts = [
-            (name, one.text)
-            for (name, _), one in zip(asked, drawn, strict=True)
-            if name not in failed
+        drawn = [
+            (name, one)
+            for (name, _), [one] in zip(asked, model.complete(requests, decoding), strict=True)
         ]
-        items = [Item(gold=golds[name], text=text) for name, text in texts]
-        verdicts = zip(texts, context.verifier.judge(items), strict=True)
-        for name, group in groupby(verdicts, key=lambda entry: entry[0][0]):
-            right[name] = [verdict.strict for _, verdict in group]
-            context.journal.add(name, {"right": right[name]})
-        if context.progress is not None:
-            context.progress(len(right) + len(failed), len(prompts), {})
-    outcomes = {name: "failed" if name in failed else _outcome(right[name]) for name in prompts}
-    found = list(outcomes.values())
-    return FilteredQuestions(
-        kept=frozenset(name for name, outcome in outcomes.items() if outcome == "kept"),
-        counts={
-            f"syntheses_{name}": found.count(name)
-            for name in ("failed", "unscored", "never_right", "always_right", "kept")
-        },
-    )
+        failed |= {name for name, one in drawn if one.error}
+        scored = [(name, one.text) for name, one in drawn if name not in failed]
+        verdicts = verifier.judge([Item(gold=golds[name], text=text) for name, text in scored])
+        for (name, _), verdict in zip(scored, verdicts, strict=True):
+            right.setdefault(name, []).append(verdict.strict)
+        for name in dict.fromkeys(name for name, _ in scored):
+            journal.add(name, {"right": right[name]})
+        if progress is not None:
+            progress(len(right) + len(failed), len(prompts), {})
+    return {name: "failed" if name in failed else _outcome(right[name]) for name in prompts}
 
 
 def _outcome(right: Sequence[bool | None]) -> str:

@@ -1,7 +1,7 @@
 """Training of a synthesizer from a cache of responses: SFT on right ones, then RL on its own syntheses."""
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline_lib.engines.chat_model import ChatFormat, Decoding
@@ -17,14 +17,10 @@ from pipeline_lib.records import Row
 from pipeline_lib.store.files import check_output, digest_json, write_json_lines, write_text
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.store.keys import stage_key
-from pipeline_lib.systems.pacore.episodes import Episodes, JudgedQuestion, PromptForm, make_episodes
+from pipeline_lib.systems.pacore.episodes import Episodes, PromptForm, make_episodes
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
 from pipeline_lib.systems.pacore.settings import call_tokens, message_of, require_chat_format
-from pipeline_lib.systems.pacore.synthesis_filter import (
-    FilterContext,
-    FilteredQuestions,
-    filter_by_syntheses,
-)
+from pipeline_lib.systems.pacore.synthesis_filter import OUTCOMES, filter_by_syntheses
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside
@@ -67,7 +63,7 @@ def chat_format_for(base: str) -> ChatFormat:
 
 def train_synthesizer(
     base: str,
-    questions: Sequence[JudgedQuestion],
+    questions: Sequence[CachedQuestion],
     output: pathlib.Path,
     params: Params,
     *,
@@ -84,8 +80,12 @@ def train_synthesizer(
     """
     train, settings = params.pacore.train, params.pacore.episodes
     check_method(train)
-    files = _Files(output)
-    for file in (files.rows, files.card):
+
+    def named(name: str) -> pathlib.Path:
+        return output.with_name(f"{output.name}.{name}")
+
+    episodes_file, card = named("episodes.jsonl"), named("card.md")
+    for file in (episodes_file, card):
         check_output(file)
     form = _prompt_form(base, params)
     is_online = train.method in ONLINE
@@ -100,22 +100,24 @@ def train_synthesizer(
     setup = _Setup(base=base, form=form, questions=questions, params=params, progress=progress)
     if is_online and settings.filter_draws:
         if cold_start:
-            first = setup.request(files.first_stage, cold_start, supervised_training(train))
+            first = setup.request(named("first-stage"), cold_start, supervised_training(train))
             setup, cold_start = replace(setup, base=str(first.output)), ()
             train_policy(first)
-        filtered = _filter(setup, files)
-        rows = [row for row in episodes.rows if row["problem_id"] in filtered.kept]
-        counts |= {**filtered.counts, "episodes": len(rows)}
+        outcomes = _filter(setup, named)
+        rows = [row for row in episodes.rows if outcomes.get(row["problem_id"]) == "kept"]
+        found = [*outcomes.values()]
+        counts |= {f"syntheses_{outcome}": found.count(outcome) for outcome in OUTCOMES}
+        counts["episodes"] = len(rows)
         episodes = replace(episodes, rows=rows)
         _check_left(counts, "change the first stage, or set pacore.episodes.filter_draws=0")
-    write_json_lines(files.rows, episodes.rows)
-    write_text(files.card, _card(setup.base, params, counts))
+    write_json_lines(episodes_file, episodes.rows)
+    write_text(card, _card(setup.base, params, counts))
     request = setup.request(output, episodes.rows, train, cold_start=cold_start)
     return TrainedSynthesizer(
         summary=train_policy(request),
         episodes=replace(episodes, counts=counts),
-        rows=files.rows,
-        card=files.card,
+        rows=episodes_file,
+        card=card,
     )
 
 
@@ -134,43 +136,13 @@ def supervised_training(train: TrainParams) -> TrainParams:
     return train.model_copy(update=changes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """Files beside the folder of the model."""
-
-    output: pathlib.Path
-
-    @property
-    def rows(self) -> pathlib.Path:
-        return self._named("episodes.jsonl")
-
-    @property
-    def card(self) -> pathlib.Path:
-        return self._named("card.md")
-
-    @property
-    def first_stage(self) -> pathlib.Path:
-        return self._named("first-stage")
-
-    @property
-    def verdicts(self) -> pathlib.Path:
-        return self._named("filter.jsonl")
-
-    @property
-    def logs(self) -> pathlib.Path:
-        return self._named("logs")
-
-    def _named(self, name: str) -> pathlib.Path:
-        return self.output.with_name(f"{self.output.name}.{name}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setup:
     """Base, questions and params of a training."""
 
     base: str
     form: PromptForm
-    questions: Sequence[JudgedQuestion]
+    questions: Sequence[CachedQuestion]
     params: Params
     progress: Progress | None
 
@@ -188,7 +160,7 @@ class _Setup:
             output=output,
             rows=rows,
             warm_start_rows=cold_start,
-            problems=[question.cached.problem for question in self.questions],
+            problems=[question.problem for question in self.questions],
             params=train,
             verify=params.verify,
             max_new_tokens=call_tokens(params.pacore, self.form.chat_format),
@@ -200,8 +172,8 @@ class _Setup:
         )
 
 
-def _filter(setup: _Setup, files: _Files) -> FilteredQuestions:
-    """The questions that the second filter keeps of those that the first one keeps."""
+def _filter(setup: _Setup, named: Callable[[str], pathlib.Path]) -> dict[str, str]:
+    """Outcomes of the second filter for the questions that the first one keeps."""
     params = setup.params
     settings = params.pacore.episodes
     rows = make_episodes(
@@ -212,23 +184,26 @@ def _filter(setup: _Setup, files: _Files) -> FilteredQuestions:
         supervised=False,
     ).rows
     decoding = Decoding(max_new_tokens=call_tokens(params.pacore, setup.form.chat_format))
+    batch_size = params.pacore.batch_size
     with (
         started_engine(
-            setup.base, params.serve, log_folder=files.logs, batch_size=params.pacore.batch_size
+            setup.base, params.serve, log_folder=named("logs"), batch_size=batch_size
         ) as engine,
         open_verifier(params.verify) as verifier,
     ):
         judged = [params.verify.model_dump(mode="json"), params.seed, decoding.max_new_tokens]
         key = digest_json([engine.identity, engine.engine, digest_json(rows), judged])
-        context = FilterContext(
+        return filter_by_syntheses(
+            engine,
+            setup.questions,
+            rows,
             decoding=decoding,
             seed=params.seed,
             together=params.pacore.problems_together,
             verifier=verifier,
-            journal=open_journal(files.verdicts, key=key, replaces_other=True),
+            journal=open_journal(named("filter.jsonl"), key=key, replaces_other=True),
             progress=setup.progress,
         )
-        return filter_by_syntheses(engine, setup.questions, rows, context)
 
 
 def _check_left(counts: Mapping[str, int], remedy: str) -> None:
@@ -239,7 +214,7 @@ def _check_left(counts: Mapping[str, int], remedy: str) -> None:
 
 def judge_cache(
     questions: Sequence[CachedQuestion], params: Params, *, workers: int
-) -> list[JudgedQuestion]:
+) -> list[CachedQuestion]:
     """The questions with a verdict of each response."""
     items = [
         Item(gold=question.problem.gold, text=text)
@@ -249,7 +224,7 @@ def judge_cache(
     with open_verifier(params.verify, workers=workers) as verifier:
         verdicts = iter(verifier.judge(items))
     return [
-        JudgedQuestion(cached=question, right=[next(verdicts).strict for _ in question.responses])
+        replace(question, right=[next(verdicts).strict for _ in question.responses])
         for question in questions
     ]
 

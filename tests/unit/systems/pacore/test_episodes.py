@@ -1,6 +1,7 @@
 """Episodes: the filter by hand, references by seed, completions that are no reference."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,7 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.pacore import EpisodeParams
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.pacore.episodes import JudgedQuestion, PromptForm, make_episodes
+from pipeline_lib.systems.pacore.episodes import PromptForm, make_episodes
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
 from pipeline_lib.verify.answer_text import strip_reasoning
 from tests.unit.systems.pacore.scripted_chat import TURNS, PlainTurns, last_turn
@@ -23,8 +24,7 @@ FORM = PromptForm(
 def judged(name, right, gold="42"):
     problem = Problem(id=name, question="6 times 7?", gold=MathGold(answer=gold), source="test")
     responses = [f"{name} response {number}" for number in range(len(right))]
-    cached = CachedQuestion(problem=problem, conversation=TURNS, responses=responses)
-    return JudgedQuestion(cached=cached, right=right)
+    return CachedQuestion(problem=problem, conversation=TURNS, responses=responses, right=right)
 
 
 PUBLISHED = {
@@ -95,9 +95,7 @@ def test_a_completion_is_right_and_not_a_reference():
 def with_messages(messages, right):
     """A question whose responses are these messages, each after a thought of its own."""
     texts = [f"<think>{path}</think>{message}" for path, message in enumerate(messages)]
-    question = judged("p", right)
-    cached = CachedQuestion(problem=question.cached.problem, conversation=TURNS, responses=texts)
-    return JudgedQuestion(cached=cached, right=right)
+    return replace(judged("p", right), responses=texts)
 
 
 def test_an_equal_message_is_no_reference_of_a_held_out_target():
@@ -142,8 +140,12 @@ def test_checks_compute_the_last_step_anew():
         "no step",
         "<think>1y</think>5+3=8\n8+12=20",
     ]
-    cached = CachedQuestion(problem=problem, conversation=TURNS, responses=texts)
-    question = JudgedQuestion(cached=cached, right=[True, False, False, None, True])
+    question = CachedQuestion(
+        problem=problem,
+        conversation=TURNS,
+        responses=texts,
+        right=[True, False, False, None, True],
+    )
     checks = {
         0: "12+3=15\n15+5=20y",
         1: "12-3=9\n9*5=45n",
@@ -182,12 +184,8 @@ def test_golds_are_in_no_prompt():
 def test_messages_are_compacted():
     """References are messages, completions whole responses."""
     question = judged("p", [True] + [False] * 7)
-    thoughtful = CachedQuestion(
-        problem=question.cached.problem,
-        conversation=TURNS,
-        responses=[f"thought {text}" for text in question.cached.responses],
-    )
-    [row] = made([JudgedQuestion(cached=thoughtful, right=question.right)]).rows
+    thoughts = [f"thought {text}" for text in question.responses]
+    [row] = made([replace(question, responses=thoughts)]).rows
     assert row["completion"] == "thought p response 0"
     assert "thought" not in last_turn(row["prompt"])
 

@@ -6,7 +6,7 @@ from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.store.journal import open_journal
-from pipeline_lib.systems.pacore.synthesis_filter import FilterContext, filter_by_syntheses
+from pipeline_lib.systems.pacore.synthesis_filter import filter_by_syntheses
 from pipeline_lib.verify.dispatch import open_verifier
 from tests.unit.systems.pacore.test_episodes import judged
 
@@ -47,34 +47,28 @@ def run(tmp_path):
     with open_verifier(VerifyParams()) as verifier:
 
         def filtered(model, *, together=3, gold="42"):
-            context = FilterContext(
+            return filter_by_syntheses(
+                model,
+                [judged(name, [True, False], gold) for name in [*RIGHT, "without-row"]],
+                ROWS,
                 decoding=DECODING,
                 seed=7,
                 together=together,
                 verifier=verifier,
                 journal=open_journal(tmp_path / "verdicts.jsonl", key="k"),
             )
-            questions = [judged(name, [True, False], gold) for name in [*RIGHT, "without-row"]]
-            return filter_by_syntheses(model, questions, ROWS, context)
 
         yield filtered
 
 
 def names(filtered):
-    return sorted(filtered.kept)
+    return sorted(name for name, outcome in filtered.items() if outcome == "kept")
 
 
 def test_the_filter_by_hand(run):
     """Of two syntheses 2, 1, 0 and 1 are right: the questions with 1 are kept."""
     found = run(Syntheses())
-    assert names(found) == ["b", "d"]
-    assert found.counts == {
-        "syntheses_failed": 0,
-        "syntheses_unscored": 0,
-        "syntheses_never_right": 1,
-        "syntheses_always_right": 1,
-        "syntheses_kept": 2,
-    }
+    assert found == {"a": "always_right", "b": "kept", "c": "never_right", "d": "kept"}
 
 
 def test_finished_questions_are_not_drawn_again(run):
@@ -102,10 +96,7 @@ def test_a_question_with_a_failed_call_is_not_kept(run):
     """b and c are counted apart, whatever their other syntheses; the next command asks both again."""
     broken, whole = Syntheses(fails=["b0", "c0", "c1"]), Syntheses()
     found = run(broken)
-    assert names(found) == ["d"]
-    assert found.counts["syntheses_failed"] == 2
-    assert found.counts["syntheses_always_right"] == 1
-    assert found.counts["syntheses_never_right"] == 0
+    assert found == {"a": "always_right", "b": "failed", "c": "failed", "d": "kept"}
     assert names(run(whole)) == ["b", "d"]
     assert [prompt for prompt, _ in whole.asked] == ["b0", "b1", "c0", "c1"]
 

@@ -17,8 +17,14 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.records import Problem
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
-from pipeline_lib.systems.pacore.synthesizer import chat_format_for, judge_cache, train_synthesizer
+from pipeline_lib.systems.pacore.synthesizer import (
+    chat_format_for,
+    judge_cache,
+    supervised_training,
+    train_synthesizer,
+)
 from pipeline_lib.train.bootstrap import make_tokenizer, save_blank_policy
+from pipeline_lib.train.schedules import schedule_stored_rows, schedule_warm_start
 from pipeline_lib.train.weights.compact_chat import write_compact_chat
 from pipeline_lib.train.weights.gguf_import import import_gguf
 from pipeline_lib.train.weights.models import load_model
@@ -100,7 +106,7 @@ def test_each_method_trains(base, questions, trained_by, method):
     assert rows == trained.episodes.rows
     assert all(bool(row["completion"]) == (method is Method.SFT) for row in rows)
     assert "| episodes | 16 |" in trained.card.read_text("utf-8")
-    asked = [question.cached.problem for question in questions]
+    asked = [question.problem for question in questions]
     assert trained_on({"m": str(output)}, asked)[0].startswith("NOT HELD OUT: 8 of 8 ")
     again = train_synthesizer(base, questions, output, params(method))
     assert again.summary.digest == trained.summary.digest
@@ -244,3 +250,25 @@ def test_a_policy_from_scratch_becomes_a_chat_model(tmp_path):
     before, after = (load_model(str(where))(prompt).logits for where in (blank, folder))
     torch.testing.assert_close(after[..., : before.shape[-1]], before)
     assert after.shape[-1] == before.shape[-1] + 2
+
+
+COLD_START = {"warm_start_steps": 300, "warm_start_lr": 2e-3, "warm_start_batch_size": 32}
+ONLINE = {"lr": 5e-5, "steps": 60, "batch_size": 16, "group_size": 2}
+
+
+@pytest.mark.parametrize("method", [Method.GRPO, Method.RLOO, Method.PPO])
+def test_before_an_online_method_it_is_the_cold_start(method):
+    """300 steps of 32 rows at 2e-3, not 60 of 16 at 5e-5: 9,600 rows in place of 960."""
+    train = TrainParams(method=method, **ONLINE, **COLD_START)
+    schedule = schedule_stored_rows(supervised_training(train))
+    assert schedule == schedule_warm_start(train)
+    assert (schedule.steps, schedule.lr, schedule.batch_size) == (300, 2e-3, 32)
+
+
+@pytest.mark.parametrize("settings", [{"method": Method.SFT}, {"warm_start_steps": 0}])
+def test_without_a_cold_start_it_is_the_training_itself(settings):
+    """SFT ignores the settings of a warm start: 60 steps of 16; so does GRPO with a warm start of 0 steps."""
+    train = TrainParams(**({"method": Method.GRPO} | ONLINE | COLD_START | settings))
+    own = supervised_training(train)
+    assert own.method is Method.SFT
+    assert (own.steps, own.lr, own.batch_size) == (60, 5e-5, 16)
