@@ -26,9 +26,9 @@ from pipeline_lib.params.pacore import PRESETS, Compaction
 from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.batch import solve_file
 from pipeline_lib.systems.pacore.consensus import Method, consensus_of_file
-from pipeline_lib.systems.pacore.drive import solve_one
+from pipeline_lib.systems.pacore.drive import solve_all
 from pipeline_lib.systems.pacore.settings import check_lengths, open_setting
-from pipeline_lib.systems.pacore.solution import Question, Round
+from pipeline_lib.systems.pacore.solution import Question, Round, Solution
 from pipeline_lib.terminal_text import one_line
 
 if TYPE_CHECKING:
@@ -116,8 +116,9 @@ def solve(
     ):
         check_lengths([asked], setting)
         shown = _RoundPrinter(num_rounds=len(setting.plan))
-        solution = solve_one(engine, asked, setting, on_round=shown)
-    answer, cost = solution.answers[0], solution.cost
+        found: list[Solution] = []
+        solve_all(engine, [asked], setting, together=1, on_solved=found.append, on_round=shown)
+    answer, cost = found[0].answers[0], found[0].cost
     if answer.error:
         raise ReasonloopError(f"the last call failed: {answer.error}")
     say(f"\n{answer.text}\n")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.errors import BadInputError
@@ -56,9 +56,7 @@ class SolvedFile:
     """Of prompts and completions."""
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
-
+class _Line(BaseModel, extra="allow", frozen=True):
     id: Name
     messages: Turns
     responses: Texts | None = None

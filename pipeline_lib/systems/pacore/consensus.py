@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from pydantic import BaseModel, Field, StrictStr, ValidationError
 
 from pipeline_lib.errors import BadInputError, suggestion
 from pipeline_lib.kinds.kind import Kind
@@ -63,9 +63,7 @@ class _Question:
     """Empty for a majority."""
 
 
-class _Text(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
-
+class _Text(BaseModel, extra="allow", frozen=True):
     id: Name | None = None
     problem_id: Name
     text: StrictStr | None
@@ -78,9 +76,7 @@ class _Response(BaseModel):
     content: StrictStr | None
 
 
-class _Rounds(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+class _Rounds(BaseModel, extra="ignore", frozen=True):
     request_id: Name
     round_responses: tuple[tuple[_Response, ...], ...] | None = None
     """None: the question has no answer."""

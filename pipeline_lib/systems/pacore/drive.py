@@ -1,7 +1,7 @@
 """Drivers of solutions: in lockstep on an engine in this process, each at its own pace on servers."""
 
 import asyncio
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.engines.client.client import OpenAIModel
@@ -15,25 +15,20 @@ OnSolved = Callable[[Solution], None]
 """Called with each solution as it is complete, in any order."""
 
 
-def solve_all(
+def solve_all(  # noqa: PLR0913 - whom to ask and whom to tell
     model: ChatModel,
     questions: Sequence[Question],
     setting: Setting,
     *,
     together: int,
     on_solved: OnSolved,
+    on_round: OnRound | None = None,
     finished: Container[str] = (),
 ) -> None:
-    """Solve all questions, at most ``together`` at once.
+    """Solve all questions but the ``finished`` ones, at most ``together`` at once.
 
-    Args:
-        model: An engine in this process, a server or workers.
-        questions: All, also those that an interrupted command has solved.
-        setting: Of all questions.
-        together: An engine in this process solves groups of this many: with the finished questions in
-            their places, a command that continues has the groups of one that was not interrupted.
-        on_solved: Called with each solution.
-        finished: Ids of questions that are left out.
+    An engine in this process solves groups of this many: with the finished questions in their places, a command
+    that continues has the groups of one that was not interrupted.
 
     Raises:
         BadInputError: as `ChatModel.complete`.
@@ -46,12 +41,13 @@ def solve_all(
     if not left:
         return
     if isinstance(model, OpenAIModel | WorkerPool):
-        asyncio.run(
-            _solve_concurrently(model, left, setting, together=together, on_solved=on_solved)
+        solving = _solve_concurrently(
+            model, left, setting, together=together, on_solved=on_solved, on_round=on_round
         )
+        asyncio.run(solving)
         return
     for group in groups:
-        for solution in solve_in_lockstep(model, group, setting):
+        for solution in solve_in_lockstep(model, group, setting, on_round=on_round):
             on_solved(solution)
 
 
@@ -93,28 +89,6 @@ def _complete(model: ChatModel, waiting: Mapping[int, Calls]) -> dict[int, Drawn
     return drawn
 
 
-def solve_one(
-    model: ChatModel, question: Question, setting: Setting, *, on_round: OnRound
-) -> Solution:
-    """The solution of one question, reported round by round.
-
-    Raises:
-        BadInputError: as `ChatModel.complete`.
-        EngineDownError: the server does not answer.
-    """
-    if isinstance(model, OpenAIModel | WorkerPool):
-        return asyncio.run(_solve_alone(model, question, setting, on_round))
-    [solution] = solve_in_lockstep(model, [question], setting, on_round=on_round)
-    return solution
-
-
-async def _solve_alone(
-    model: OpenAIModel | WorkerPool, question: Question, setting: Setting, on_round: OnRound
-) -> Solution:
-    async with model.open() as session:
-        return await solve_on_server(session.draw, question, setting, on_round=on_round)
-
-
 async def _solve_concurrently(
     model: OpenAIModel | WorkerPool,
     questions: Sequence[Question],
@@ -122,25 +96,19 @@ async def _solve_concurrently(
     *,
     together: int,
     on_solved: OnSolved,
+    on_round: OnRound | None,
 ) -> None:
-    """A slow call delays its own question only."""
-    left: Iterator[Question] = iter(questions)
+    """A slow call delays its own question only; the calls of a round are concurrent."""
+    left = iter(questions)
 
     async def work(draw: Draw) -> None:
         for question in left:
-            on_solved(await solve_on_server(draw, question, setting))
+            exchange = solve(question, setting, on_round=on_round)
+            following = advance(exchange, None)
+            while isinstance(following, Calls):
+                running = [draw(request, following.decoding) for request in following.requests]
+                following = advance(exchange, await gather_all(running))
+            on_solved(following)
 
     async with model.open() as session:
         await gather_all([work(session.draw) for _ in range(min(together, len(questions)))])
-
-
-async def solve_on_server(
-    draw: Draw, question: Question, setting: Setting, *, on_round: OnRound | None = None
-) -> Solution:
-    """The solution of one question; the calls of a round are concurrent."""
-    exchange = solve(question, setting, on_round=on_round)
-    following = advance(exchange, None)
-    while isinstance(following, Calls):
-        running = [draw(request, following.decoding) for request in following.requests]
-        following = advance(exchange, await gather_all(running))
-    return following

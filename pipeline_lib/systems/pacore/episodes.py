@@ -1,7 +1,7 @@
 """Training episodes of a synthesizer: synthesis prompts over messages of a cache.
 
-An episode's references depend on the seed and the problem's id alone. Correctness decides which problems
-are kept, and in SFT the completion; no gold is in a prompt.
+References depend on the seed and the problem's id alone. Correctness decides which problems are kept, and in
+SFT the completion; no gold is in a prompt.
 
 Source: PaCoRe, arXiv:2601.05593: problems that are neither solved by all nor by no response, and a number of
 references that varies.
@@ -60,7 +60,7 @@ def make_episodes(
     for question in kept:
         for draw in range(params.draws):
             episode = _Episode(question=question, params=params, form=form, seed=seed, draw=draw)
-            made = episode.supervised() if supervised else episode.online()
+            made = episode.make(supervised=supervised)
             if made is None:
                 num_short += 1
                 continue
@@ -84,10 +84,6 @@ def make_episodes(
     return Episodes(rows=rows, counts=counts)
 
 
-_Made = tuple[Row, int]
-"""A row, and the number of references that did not fit into its prompt."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Episode:
     question: CachedQuestion
@@ -96,12 +92,14 @@ class _Episode:
     seed: int
     draw: int
 
-    def online(self) -> _Made | None:
-        references = self._references(range(len(self.question.right)))
-        return None if references is None else self._row(references)
+    def make(self, *, supervised: bool) -> tuple[Row, int] | None:
+        """The row, and the number of references that did not fit into its prompt; None: there are too few messages.
 
-    def supervised(self) -> _Made | None:
-        """With a right response, whose message is a reference only if ``target`` allows it."""
+        A supervised completion is a right response, whose message is a reference only if ``target`` allows it.
+        """
+        if not supervised:
+            references = self._references(range(len(self.question.right)))
+            return None if references is None else self._row(references)
         right = [path for path, is_right in enumerate(self.question.right) if is_right]
         chosen: int = child_random(self.seed, *self._names, "completion").choice(right)
         if child_random(self.seed, *self._names, "plain").random() < self.params.plain:
@@ -134,7 +132,7 @@ class _Episode:
     def _message(self, path: int) -> str | None:
         return self.form.message_of(self.question.responses[path])
 
-    def _row(self, references: Sequence[Reference], chosen: int | None = None) -> _Made:
+    def _row(self, references: Sequence[Reference], chosen: int | None = None) -> tuple[Row, int]:
         chat_format = self.form.chat_format
         prompt = fit_prompt(
             self.question.conversation,

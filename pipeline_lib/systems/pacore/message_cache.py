@@ -5,16 +5,15 @@ set. Or the lines of `reasonloop sample`, one per path, with the gold of a kind.
 """
 
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError
 
 from pipeline_lib.engines.chat_model import Conversation, Message, Role
 from pipeline_lib.engines.server.schemas import Text
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
 from pipeline_lib.kinds.table import KINDS, kind_of
 from pipeline_lib.records import Problem, Row
@@ -24,19 +23,17 @@ from pipeline_lib.verify.lines.format import Line, read_lines
 
 Ask = Callable[[Problem], str]
 """From a problem to the user's message."""
-SOURCE = "cache"
-StrictText = Annotated[Text, Field(strict=True)]
+_SOURCE = "cache"
+_StrictText = Annotated[Text, Field(strict=True)]
 """A string that can be encoded; a number is none."""
-Texts = Annotated[tuple[StrictText, ...], Field(min_length=1)]
+Texts = Annotated[tuple[_StrictText, ...], Field(min_length=1)]
 
 
-class Turn(BaseModel):
+class Turn(BaseModel, extra="ignore", frozen=True):
     """One message of a line; further fields are ignored."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
     role: Role
-    content: StrictText
+    content: _StrictText
 
 
 def _asks(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
@@ -70,9 +67,7 @@ class CachedQuestion:
         return sum(scored) / len(scored) if scored else None
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+class _Line(BaseModel, extra="ignore", frozen=True):
     id: Name | None = None
     kind: StrictStr | None = None
     conversation: Turns
@@ -96,8 +91,7 @@ def read_cache(path: pathlib.Path, *, kind: str, ask: Ask = instruction) -> list
         raise BadInputError(
             f'{path}: no questions; give lines {{"conversation", "responses", "ground_truth"}} or paths'
         )
-    is_published = "conversation" in first[1]
-    return _read_published(path, kind) if is_published else _read_paths(path, ask)
+    return _read_published(path, kind) if "conversation" in first[1] else _read_paths(path, ask)
 
 
 def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
@@ -107,52 +101,39 @@ def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
         where = f"{path}:{number}"
         try:
             line = _Line.model_validate(row)
-            gold = _kind(line.kind or kind, where).read_line({"gold": line.ground_truth})
+            known = KINDS.get(line.kind or kind)
+            if known is None:
+                raise BadInputError(
+                    f"{where}: kind={line.kind or kind!r}; expected one of {', '.join(KINDS)}"
+                )
+            gold = known.read_line({"gold": line.ground_truth})
         except ValidationError as error:
             raise line_error(error, where=where) from None
         name = line.id or f"line-{number}"
         ids.add(name, path=path, number=number)
-        found.append(_published(name, line, gold))
+        turns = messages_of(line.conversation)
+        problem = Problem(id=name, question=turns[-1].content, gold=gold, source=_SOURCE)
+        found.append(CachedQuestion(problem=problem, conversation=turns, responses=line.responses))
     return found
 
 
-def _published(name: str, line: _Line, gold: Gold) -> CachedQuestion:
-    turns = messages_of(line.conversation)
-    problem = Problem(id=name, question=turns[-1].content, gold=gold, source=SOURCE)
-    return CachedQuestion(problem=problem, conversation=turns, responses=line.responses)
-
-
-def _kind(name: str, where: str) -> Kind[Any]:
-    if name not in KINDS:
-        raise BadInputError(f"{where}: kind={name!r}; expected one of {', '.join(KINDS)}")
-    return KINDS[name]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Paths:
-    first: Line
-    texts: list[str] = field(default_factory=list)
-
-
 def _read_paths(path: pathlib.Path, ask: Ask) -> list[CachedQuestion]:
-    by_problem: dict[str, _Paths] = {}
+    by_problem: dict[str, tuple[Line, list[str]]] = {}
     for line in read_lines(path):
-        paths = by_problem.setdefault(line.problem_id, _Paths(first=line))
-        if (line.question, line.gold) != (paths.first.question, paths.first.gold):
+        first, texts = by_problem.setdefault(line.problem_id, (line, []))
+        if (line.question, line.gold) != (first.question, first.gold):
             raise BadInputError(
                 f"{path}: problem {line.problem_id} has two questions or golds; give each its own problem_id"
             )
         if line.text:
-            paths.texts.append(line.text)
+            texts.append(line.text)
     return [
-        cached_paths(_problem(name, paths.first), paths.texts, ask)
-        for name, paths in by_problem.items()
-        if paths.texts
+        cached_paths(
+            Problem(id=name, question=first.question, gold=first.gold, source=_SOURCE), texts, ask
+        )
+        for name, (first, texts) in by_problem.items()
+        if texts
     ]
-
-
-def _problem(name: str, line: Line) -> Problem:
-    return Problem(id=name, question=line.question, gold=line.gold, source=SOURCE)
 
 
 def cached_paths(
@@ -169,21 +150,21 @@ def published_rows(questions: Iterable[CachedQuestion]) -> list[Row]:
     Raises:
         BadInputError: a gold is no single text.
     """
-    return [_published_row(question) for question in questions]
-
-
-def _published_row(question: CachedQuestion) -> Row:
-    problem = question.problem
-    kind = kind_of(problem.gold)
-    fields: Mapping[str, Any] = kind.write_line(problem.gold)
-    if set(fields) != {"gold"} or not isinstance(fields["gold"], str):
-        raise BadInputError(
-            f"problem {problem.id}: golds of kind {kind.name} have no place in the published format"
+    rows: list[Row] = []
+    for question in questions:
+        problem, kind = question.problem, kind_of(question.problem.gold)
+        fields = kind.write_line(problem.gold)
+        if set(fields) != {"gold"} or not isinstance(fields["gold"], str):
+            raise BadInputError(
+                f"problem {problem.id}: golds of kind {kind.name} have no place in the published format"
+            )
+        rows.append(
+            {
+                "id": problem.id,
+                "kind": kind.name,
+                "conversation": [turn.fields() for turn in question.conversation],
+                "responses": list(question.responses),
+                "ground_truth": fields["gold"],
+            }
         )
-    return {
-        "id": problem.id,
-        "kind": kind.name,
-        "conversation": [turn.fields() for turn in question.conversation],
-        "responses": list(question.responses),
-        "ground_truth": fields["gold"],
-    }
+    return rows
