@@ -13,18 +13,6 @@ from pipeline_lib.records import Problem
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
-def load(name: str, source: str, split: str) -> list[Problem]:
-    """The problems of one official split; see :func:`load_splits`.
-
-    Raises:
-        BadInputError: also when there is no such split in ``source``.
-    """
-    splits = load_splits(name, source)
-    if split not in splits:
-        raise BadInputError(f"{source}: {name} has no split {split!r}, only {', '.join(splits)}")
-    return splits[split]
-
-
 def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
     """The problems of every official split that ``source`` holds, in the order of its files.
 

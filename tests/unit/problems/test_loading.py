@@ -11,7 +11,7 @@ import pytest
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import load_params
-from pipeline_lib.problems.loading import load, load_splits
+from pipeline_lib.problems.loading import load_splits
 from pipeline_lib.problems.table import DATA_SETS, check_data_set
 from tests.synthetic_data import MATH_GOLDS, MBPP_FUNCTIONS
 
@@ -104,27 +104,20 @@ def test_editions_of_a_contest_have_different_ids(tmp_path: pathlib.Path):
     """Ids of AIME differ between years."""
     for year in ("aime24", "aime25"):
         write_lines(tmp_path / year / "test.jsonl", [{"problem": "?", "answer": "1"}])
-    ids = [load("aime", str(tmp_path / year), "test")[0].id for year in ("aime24", "aime25")]
+    ids = [load_splits("aime", str(tmp_path / year))["test"][0].id for year in ("aime24", "aime25")]
     assert ids == ["aime24-test-0", "aime25-test-0"]
 
 
 def test_missing_folder_says_what_to_give(tmp_path: pathlib.Path):
     """A missing path is named with its param."""
     with pytest.raises(BadInputError, match=r"prepare\.source=.*/absent: no such folder"):
-        load("gsm8k", str(tmp_path / "absent"), "test")
+        load_splits("gsm8k", str(tmp_path / "absent"))
 
 
 def test_folder_of_something_else_lists_what_was_looked_for(tmp_path: pathlib.Path):
     """For a folder without files of the data set the error lists the file patterns."""
     with pytest.raises(BadInputError, match=r"no problems of humaneval; .*HumanEval\.jsonl"):
-        load("humaneval", str(tmp_path), "test")
-
-
-def test_absent_split_lists_those_there_are(tmp_path: pathlib.Path):
-    """A missing split is refused with the names of the existing ones."""
-    write_lines(tmp_path / "test.jsonl", [{"problem": "?", "answer": "1"}])
-    with pytest.raises(BadInputError, match="no split 'train', only test"):
-        load("math", str(tmp_path), "train")
+        load_splits("humaneval", str(tmp_path))
 
 
 def test_empty_split_is_refused(tmp_path: pathlib.Path):
@@ -141,14 +134,14 @@ def test_truncated_file_names_line_and_reason(tmp_path: pathlib.Path):
     content = (tmp_path / "test.jsonl").read_bytes()
     (tmp_path / "test.jsonl").write_bytes(content[:-20])
     with pytest.raises(BadInputError, match=r"test\.jsonl:2: .*truncated"):
-        load("gsm8k", str(tmp_path), "test")
+        load_splits("gsm8k", str(tmp_path))
 
 
 def test_missing_field_names_line_and_key(tmp_path: pathlib.Path):
     """A row without an answer is named by file and line, and its fields are listed."""
     write_lines(tmp_path / "test.jsonl", [GSM8K[0], {"question": "?"}])
     with pytest.raises(BadInputError, match=r"test\.jsonl:2: 'answer': missing; .*question"):
-        load("gsm8k", str(tmp_path), "test")
+        load_splits("gsm8k", str(tmp_path))
 
 
 BAD_ROWS = [
@@ -166,7 +159,7 @@ def test_all_bad_rows_are_named(tmp_path: pathlib.Path):
     good = {"problem": "1+1?", "answer": "2"}
     write_lines(tmp_path / "test.jsonl", [each for row, _ in BAD_ROWS for each in (good, row)])
     with pytest.raises(BadInputError) as caught:
-        load("math", str(tmp_path), "test")
+        load_splits("math", str(tmp_path))
     named = str(caught.value).split(" | ")
     for number, line in enumerate(named):
         assert f"test.jsonl:{2 * number + 2}: {BAD_ROWS[number][1]}" in line
@@ -177,7 +170,7 @@ def test_at_most_20_bad_rows_are_named(tmp_path: pathlib.Path):
     """Of 40 rows without an answer."""
     write_lines(tmp_path / "test.jsonl", [{"problem": f"{n}?"} for n in range(40)])
     with pytest.raises(BadInputError) as caught:
-        load("math", str(tmp_path), "test")
+        load_splits("math", str(tmp_path))
     assert str(caught.value).count("missing") == 20
 
 
@@ -193,7 +186,7 @@ def test_repeated_id_names_both_places(tmp_path: pathlib.Path):
 def test_unknown_name_lists_those_there_are():
     """The generated set cannot be loaded; the message lists those that can."""
     with pytest.raises(BadInputError, match="'countdown' is unknown; there are gsm8k, math"):
-        load("countdown", "somewhere", "test")
+        load_splits("countdown", "somewhere")
 
 
 def test_param_names_a_generated_or_a_loaded_set():
@@ -219,9 +212,9 @@ def test_unreachable_hub_says_what_to_do():
     """Without a network a hub id ends in one line with the remedy, not in a client's traceback."""
     program = (
         "from pipeline_lib.errors import BadInputError\n"
-        "from pipeline_lib.problems.loading import load\n"
+        "from pipeline_lib.problems.loading import load_splits\n"
         "try:\n"
-        "    load('gsm8k', 'no-such-owner/no-such-set', 'test')\n"
+        "    load_splits('gsm8k', 'no-such-owner/no-such-set')\n"
         "except BadInputError as error:\n"
         "    print(error)\n"
     )
