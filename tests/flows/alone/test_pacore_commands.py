@@ -216,18 +216,6 @@ def test_bad_files_and_models_make_no_call(server, questions, tmp_path, capsys):
     assert server.bodies == []
 
 
-def test_another_setting_does_not_continue(server, questions, tmp_path, capsys):
-    """An unfinished file of other widths is refused and kept."""
-    output = tmp_path / "answers.jsonl"
-    journal = output.with_name("answers.jsonl.partial")
-    server.always = failing_for("What is 5+1?")
-    assert batch(server, questions, output, "--widths", "2") == 1
-    content = journal.read_bytes()
-    assert batch(server, questions, output, "--widths", "3") == 2
-    assert "is of another input, model, setting or version" in capsys.readouterr().err
-    assert journal.read_bytes() == content
-
-
 def test_solve_shows_the_rounds(server, capsys):
     """A line per round, its messages, the answer, and what it cost."""
     assert run("solve", MODEL, "What is 1+1?", "--preset", "high", *at(server)) == 0

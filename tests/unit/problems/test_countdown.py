@@ -34,12 +34,6 @@ def test_the_seed_decides_and_the_process_does_not():
     assert drawn[0][0].id == generate(params, seed=5, count=1)[0].id
 
 
-def test_a_longer_list_begins_with_the_shorter_one():
-    """Draw n depends on the seed and n alone, so asking for more only appends."""
-    params = CountdownParams()
-    assert generate(params, seed=5, count=80)[:30] == generate(params, seed=5, count=30)
-
-
 def test_splits_share_no_problem_and_do_not_look_ahead():
     """Three splits are disjoint, and a larger last one does not change the earlier ones."""
     params = CountdownParams()

@@ -1,7 +1,6 @@
 """The 13-gram overlap report."""
 
-import pathlib
-
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,13 +52,6 @@ def test_case_punctuation_and_forms_do_not_hide_a_repeat():
     assert overlap_report([problem_of("a", hidden)], [problem_of("b", asked)]).touched_test == 1
 
 
-def test_short_questions_are_compared_whole():
-    """Below 13 words only the whole question counts."""
-    test = [problem_of("t", "What is one and one?")]
-    train = [problem_of("same", "what is one and one"), problem_of("part", "what is one")]
-    assert overlap_report(train, test).touched_train == 1
-
-
 def test_samples_are_few_and_counts_are_not():
     """25 repeats are counted as 25 of 25 and shown as 20."""
     problems = [problem_of(f"p{n}", f"{n} " + " ".join(WORDS)) for n in range(25)]
@@ -98,17 +90,13 @@ def test_normalizing_twice_changes_nothing(text: str):
     assert normalized_question(f"  {text}\n") == once
 
 
-def test_gsm8k_of_our_own(synthetic_data: pathlib.Path):
-    """13 words of a test question inside a train question are an overlap."""
-    splits = load_splits("gsm8k", str(synthetic_data / "gsm8k"))
+@pytest.mark.parametrize(
+    ("data", "sizes", "touched"),
+    [("synthetic_data", (3, 2), (1, 1)), ("reference_data", (7473, 1319), (4, 3))],
+)
+def test_gsm8k_is_nearly_clean(request, data, sizes, touched):
+    """Of 1,319 published test problems 3 share a 13-gram with the 7,473 train problems; of our own 1 of 2."""
+    splits = load_splits("gsm8k", str(request.getfixturevalue(data) / "gsm8k"))
     report = overlap_report(splits["train"], splits["test"])
-    assert (report.num_train, report.num_test) == (3, 2)
-    assert (report.touched_test, report.touched_train) == (1, 1)
-
-
-def test_gsm8k_is_nearly_clean(reference_data: pathlib.Path):
-    """Of 1,319 test problems 3 share a 13-gram with the 7,473 train problems."""
-    splits = load_splits("gsm8k", str(reference_data / "gsm8k"))
-    report = overlap_report(splits["train"], splits["test"])
-    assert (report.num_train, report.num_test) == (7473, 1319)
-    assert (report.touched_test, report.touched_train) == (3, 4)
+    assert (report.num_train, report.num_test) == sizes
+    assert (report.touched_train, report.touched_test) == touched

@@ -9,7 +9,6 @@ import pytest
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.problems.python_code import (
-    MBPP_TASKS,
     entry_point,
     humaneval_problem,
     mbpp_problem,
@@ -80,18 +79,6 @@ def test_mbpp_row_without_usable_asserts_is_refused(changes: dict):
     """Asserts that are missing, not Python or without a call are refused with file, line and key."""
     with pytest.raises(BadInputError, match=r"mbpp\.jsonl:11: 'test_list'"):
         mbpp_problem(mbpp_row(**changes), id_prefix="mbpp-test", source="mbpp")
-
-
-def test_mbpp_splits_cover_all_tasks_once():
-    """10 prompts, 500 test, 90 validation and 374 train problems make 974, numbered from 1."""
-    numbers = sorted(number for tasks in MBPP_TASKS.values() for number in tasks)
-    assert numbers == list(range(1, 975))
-    assert [len(MBPP_TASKS[name]) for name in ("prompt", "test", "validation", "train")] == [
-        10,
-        500,
-        90,
-        374,
-    ]
 
 
 def test_humaneval_solution_is_a_whole_program():

@@ -112,16 +112,6 @@ def test_no_template_left_is_bad_input():
             splits(WordProblemParams(test_templates=share), seed=3, counts={"test": 5})
 
 
-def test_prepare_takes_them_by_name():
-    """`prepare.dataset: word-problems` needs no source."""
-    params = PrepareParams(
-        dataset="word-problems", train_problems=20, test_problems=10, bootstrap_problems=5
-    )
-    made = make_splits(params, seed=3, gold_problem=lambda _: None)
-    assert made.report.drawn == {"test": 10, "train": 20, "bootstrap": 5}
-    assert made.report.unseen_number_sets is None
-
-
 def test_unseen_templates_are_counted():
     """Each template has its turn in 100 training problems, unless some are reserved."""
     for share, unseen in ((0.0, 0), (0.3, 10)):

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.params.pacore import PRESETS, EarlyStop, PacoreParams, Rsa
 from pipeline_lib.systems.pacore.drive import solve_in_lockstep
-from pipeline_lib.systems.pacore.rounds import Calls, advance, make_plan, solve
+from pipeline_lib.systems.pacore.rounds import Calls, advance, solve
 from pipeline_lib.systems.pacore.solution import Question
 from pipeline_lib.systems.pacore.synthesis import synthesis_in_words
 from tests.unit.systems.pacore.scripted_chat import (
@@ -125,12 +124,6 @@ def test_references_that_do_not_fit_are_dropped_from_the_end(fitting):
     assert last.dropped == 6 - fitting
 
 
-def test_the_context_counts_the_tokens_of_the_answer():
-    """`ScriptedModel.room` is what the context leaves: 10 words less a prompt of 5."""
-    model = ScriptedModel(answer=text_of, context_tokens=10)
-    assert model.room("what is 6 times 7") == 5
-
-
 def test_an_early_stop_sends_no_more_calls():
     """Groups of 3 of a width of 9; all answers equal: 3 calls, and the synthesis follows."""
     params = PacoreParams(widths=(9,), early_stop=EarlyStop(minimum=3, share=1.0))
@@ -218,14 +211,6 @@ def test_cost_by_hand():
     assert solution.cost.prompt_tokens == first.cost.prompt_tokens + last.cost.prompt_tokens
     assert solution.cost.completion_tokens == 5
     assert solution.cost.critical_tokens == 2
-
-
-def test_plans():
-    """Widths and a last call; steps of a population and a last call on a subset."""
-    widths = [plan.width for plan in make_plan(PacoreParams(widths=(8, 2)), answers=3)]
-    assert widths == [8, 2, 3]
-    steps = make_plan(PacoreParams(rsa=Rsa(population=5, subset=2, steps=2)))
-    assert [(plan.width, plan.subset) for plan in steps] == [(5, 2), (5, 2), (1, 2)]
 
 
 def test_the_answer_has_a_decoding_of_its_own():

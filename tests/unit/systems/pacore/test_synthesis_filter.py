@@ -101,19 +101,12 @@ def test_a_question_with_a_failed_call_is_not_kept(run):
     assert [prompt for prompt, _ in whole.asked] == ["b0", "b1", "c0", "c1"]
 
 
-def test_the_number_of_questions_drawn_at_once_changes_nothing(run, tmp_path):
-    """One at a time: the same prompts with the same seeds."""
-    together, alone = Syntheses(), Syntheses()
-    run(together)
+@pytest.mark.parametrize("changes", [{"together": 1}, {"gold": "7"}])
+def test_what_is_in_no_request(run, tmp_path, changes):
+    """The number of questions drawn at once, and golds: the same prompts with the same seeds."""
+    whole, changed = Syntheses(), Syntheses()
+    run(whole)
     (tmp_path / "verdicts.jsonl").unlink()
-    run(alone, together=1)
-    assert together.asked == alone.asked
-
-
-def test_the_golds_are_in_no_request(run, tmp_path):
-    """Golds that no synthesis has keep no question, and the same is asked."""
-    asked, swapped = Syntheses(), Syntheses()
-    run(asked)
-    (tmp_path / "verdicts.jsonl").unlink()
-    assert names(run(swapped, gold="7")) == []
-    assert swapped.asked == asked.asked
+    kept = names(run(changed, **changes))
+    assert changed.asked == whole.asked
+    assert kept == ([] if "gold" in changes else ["b", "d"])

@@ -1,15 +1,11 @@
 """Training on syntheses: loss on responses alone, a terminal reward on the response, gamma = lambda = 1."""
 
-import torch
-
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.pacore.synthesis import compact_synthesis
 from pipeline_lib.train.bootstrap import make_tokenizer
 from pipeline_lib.train.offline.sft import tokenize
 from pipeline_lib.train.online.rewards import make_verified_reward
-from pipeline_lib.train.ppo.gae import compute_gae, token_rewards
 from pipeline_lib.verify.dispatch import open_verifier
 
 POISON = ["</think>\\boxed{42}", "<think>y</think>\n\\boxed{42}"]
@@ -35,18 +31,3 @@ def test_the_reward_reads_the_response_alone():
             problem_id=["p"] * 3,
         )
     assert found == [0.0, 0.0, 1.0]
-
-
-def test_the_advantage_of_a_synthesis_by_hand():
-    """gamma = lambda = 1: each token of a right response has 1 less its value, .5, .4 and .2, whatever follows."""
-    ppo = PacoreParams().train.ppo
-    mask_BT = torch.ones(1, 3, dtype=torch.bool)
-    found = compute_gae(
-        token_rewards(torch.tensor([1.0]), mask_BT),
-        torch.tensor([[0.5, 0.6, 0.8]]),
-        mask_BT,
-        gamma=ppo.gamma,
-        gae_lambda=ppo.gae_lambda,
-    )
-    torch.testing.assert_close(found.advantages_BT, torch.tensor([[0.5, 0.4, 0.2]]))
-    torch.testing.assert_close(found.returns_BT, torch.ones(1, 3))

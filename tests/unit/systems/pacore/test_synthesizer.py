@@ -163,17 +163,6 @@ def test_other_methods_are_refused(base, questions, tmp_path):
         train_synthesizer(base, questions, tmp_path / "model", params(Method.DPO))
 
 
-def test_the_control_has_plain_prompts(base, questions, tmp_path):
-    """With a share of 1 no row of SFT has a reference, and each completion is a right response."""
-    settings = params(Method.SFT)
-    plain = settings.pacore.model_copy(update={"episodes": EpisodeParams(plain=1.0, draws=1)})
-    trained = train_synthesizer(
-        base, questions, tmp_path / "model", settings.model_copy(update={"pacore": plain})
-    )
-    assert trained.episodes.counts["without_references"] == len(trained.episodes.rows) == 8
-    assert all("boxed" in row["completion"] for row in trained.episodes.rows)
-
-
 def test_a_cold_start_comes_before_online_training(base, questions, tmp_path):
     """Two steps of SFT on supervised episodes, then three of GRPO."""
     trained = train_synthesizer(
