@@ -72,8 +72,8 @@ GROUPS = {
             "pacore.cluster:worker",
             "pacore.train:base",
             "pacore.train:train",
-            "pacore.evaluate:evaluate",
-            "pacore.evaluate:run",
+            "pacore.train:evaluate",
+            "pacore.train:run",
         ),
     ),
     "apr": (

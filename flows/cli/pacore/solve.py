@@ -1,5 +1,6 @@
 """`reasonloop pacore solve`, `batch` and `consensus`."""
 
+import itertools
 import pathlib
 import time
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.batch import solve_file
 from pipeline_lib.systems.pacore.consensus import Method, consensus_of_file
 from pipeline_lib.systems.pacore.drive import solve_all
+from pipeline_lib.systems.pacore.rounds import OnRound
 from pipeline_lib.systems.pacore.settings import check_lengths, open_setting
 from pipeline_lib.systems.pacore.solution import Question, Round, Solution
 from pipeline_lib.terminal_text import one_line
@@ -115,9 +117,15 @@ def solve(
         open_setting(engine, loaded.pacore, loaded.verify, seed=loaded.seed) as setting,
     ):
         check_lengths([asked], setting)
-        shown = _RoundPrinter(num_rounds=len(setting.plan))
         found: list[Solution] = []
-        solve_all(engine, [asked], setting, together=1, on_solved=found.append, on_round=shown)
+        solve_all(
+            engine,
+            [asked],
+            setting,
+            together=1,
+            on_solved=found.append,
+            on_round=_round_printer(len(setting.plan)),
+        )
     answer, cost = found[0].answers[0], found[0].cost
     if answer.error:
         raise ReasonloopError(f"the last call failed: {answer.error}")
@@ -130,29 +138,25 @@ def solve(
         say(f"the answer was cut off at pacore.max_new_tokens={setting.decoding.max_new_tokens}")
 
 
-class _RoundPrinter:
+def _round_printer(num_rounds: int) -> OnRound:
     """Prints each round with the messages of its paths."""
+    start, numbers = time.perf_counter(), itertools.count(1)
 
-    def __init__(self, *, num_rounds: int) -> None:
-        self._num_rounds = num_rounds
-        self._number = 0
-        self._start = time.perf_counter()
-
-    def __call__(self, drawn: Round) -> None:
-        self._number += 1
-        seconds = time.perf_counter() - self._start
-        seen = len(set().union(*drawn.references))
+    def show(drawn: Round) -> None:
+        number, seconds = next(numbers), time.perf_counter() - start
+        seen = f", {len(set().union(*drawn.references))} references" if number > 1 else ""
         parts = [
-            f"{len(drawn.completions)} paths"
-            + (f", {seen} references" if self._number > 1 else ""),
+            f"{len(drawn.completions)} paths{seen}",
             f"{drawn.cost.completion_tokens} tokens, {seconds:.1f} s",
             *([f"{drawn.num_failed} failed"] if drawn.num_failed else []),
             *([f"{drawn.dropped} references did not fit"] if drawn.dropped else []),
         ]
-        say(f"round {self._number} of {self._num_rounds}: {'; '.join(parts)}")
+        say(f"round {number} of {num_rounds}: {'; '.join(parts)}")
         for path, message in enumerate(drawn.messages):
             if message is not None:
                 say(f"  {path + 1}: {one_line(message, most=_MESSAGE_CHARACTERS)}")
+
+    return show
 
 
 def batch(
