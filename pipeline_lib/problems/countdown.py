@@ -31,16 +31,13 @@ def problem_key(problem: Problem) -> ProblemKey:
 def splits(
     params: CountdownParams, *, seed: int, counts: Mapping[str, int]
 ) -> dict[str, list[Problem]]:
-    """Draw disjoint splits.
+    """Draw disjoint splits; BadInputError if the ranges in ``params`` hold too few distinct problems.
 
     A share of ``params.test_number_sets`` of all number sets is reserved: the split ``test`` draws from
     these alone, and no other split does. At 0 all splits draw from all number sets.
 
     A split depends on the splits before it in ``counts`` and on none after it, so with ``test`` first
     the size of the train split does not change the test split.
-
-    Raises:
-        BadInputError: the ranges in ``params`` hold too few distinct problems.
     """
     taken: set[ProblemKey] = set()
     drawn: dict[str, list[Problem]] = {}

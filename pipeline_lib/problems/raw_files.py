@@ -67,11 +67,7 @@ def _parquet_rows(file: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def hub_rows(hub_id: str, *, config: str | None) -> dict[str, list[RawRow]]:
-    """Every split of a data set on the hub (or in the hub's cache).
-
-    Raises:
-        BadInputError: it cannot be fetched; the message says what to do without a network.
-    """
+    """Every split of a data set on the hub, or in its cache; BadInputError if it cannot be fetched."""
     import datasets  # noqa: PLC0415 - it takes a second, and a folder does not need it
 
     try:

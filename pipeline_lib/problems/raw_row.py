@@ -18,11 +18,7 @@ class RawRow:
     index: int
 
     def text(self, *names: str) -> str:
-        """The text under the first of ``names`` that the row has.
-
-        Raises:
-            BadInputError: it is missing, or neither text nor a finite number.
-        """
+        """The text under the first of ``names``; BadInputError if it is missing, or neither text nor a finite number."""
         value = self._value(names)
         if isinstance(value, float) and not math.isfinite(value):
             raise self._refused(names, f"expected text or a finite number, got {value}")

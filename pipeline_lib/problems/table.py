@@ -28,21 +28,13 @@ _SHOWN_CHARACTERS = 60
 
 
 def find_data_set(name: str) -> DataSet:
-    """The loaded data set of that name.
-
-    Raises:
-        BadInputError: there is none; the message lists the names.
-    """
+    """The loaded data set of that name; BadInputError with the names if there is none."""
     check_data_set(name, DATA_SETS)
     return DATA_SETS[name]
 
 
 def check_data_set(name: str, known: Collection[str] = (*GENERATED, *DATA_SETS)) -> None:
-    """See that ``name`` is one of ``known``, by default a data set that is generated or loaded.
-
-    Raises:
-        BadInputError: it is not; the message lists the names.
-    """
+    """Raise BadInputError with the names if ``name`` is none of ``known``, by default the generated and loaded ones."""
     if name not in known:
         shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
         close = suggestion(name, known) or ";"

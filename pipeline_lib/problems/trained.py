@@ -65,11 +65,7 @@ def trained_on(models: Mapping[str, str], problems: Sequence[Asked]) -> list[str
 
 
 def seen_in_training(model: str, problems: Sequence[Asked]) -> frozenset[str]:
-    """Ids of the problems that ``model``, a folder or hub id, was trained on.
-
-    Raises:
-        CorruptArtifactError: its record is damaged.
-    """
+    """Ids of the problems that ``model``, a folder or hub id, was trained on; CorruptArtifactError: damaged record."""
     known = _read(model)
     return frozenset(one.id for one in problems if known & _digests(one)) if known else frozenset()
 

@@ -181,15 +181,12 @@ def templates(steps: int) -> Mapping[str, Template]:
 def splits(
     params: WordProblemParams, *, seed: int, counts: Mapping[str, int]
 ) -> dict[str, list[Problem]]:
-    """Draw disjoint splits: no two share a template with the same numbers.
+    """Draw disjoint splits: no two share a template with the same numbers. BadInputError if there are too few.
 
     A share of ``params.test_templates`` of the templates of each number of steps is reserved: the split
     ``test`` draws from these alone, and no other split does. At 0 all splits draw from all templates.
 
     A split depends on the splits before it in ``counts`` and on none after it.
-
-    Raises:
-        BadInputError: the templates hold too few distinct problems.
     """
     taken: set[ProblemKey] = set()
     drawn: dict[str, list[Problem]] = {}

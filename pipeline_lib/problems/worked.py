@@ -40,11 +40,7 @@ def divide_worked(
 
 
 def first_worked(problems: Iterable[Problem], count: int) -> list[Problem]:
-    """The first ``count`` problems with a solution, as examples in prompts.
-
-    Raises:
-        BadInputError: there are fewer.
-    """
+    """The first ``count`` problems with a solution, as examples in prompts; BadInputError if there are fewer."""
     worked = (problem for problem in problems if problem.solution is not None)
     found = list(itertools.islice(worked, count))
     if len(found) < count:

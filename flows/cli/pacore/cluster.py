@@ -42,11 +42,7 @@ class WorkerPlace:
     ] = None
 
     def load(self) -> Master:
-        """The master, which answers.
-
-        Raises:
-            BadInputError: it does not, or an option cannot be used.
-        """
+        """The master, which answers; BadInputError if it does not, or an option cannot be used."""
         if not _NODE_ID.fullmatch(self.node_id):
             raise BadInputError(f"--node-id {self.node_id}: give letters, digits, '.', '_' and '-'")
         found = Master.parse(self.master)

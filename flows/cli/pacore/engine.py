@@ -39,11 +39,7 @@ class WorkerOptions:
     ] = ()
 
     def check(self, *, engine: str | None) -> None:
-        """Check that the options fit together, and to the option ``engine``.
-
-        Raises:
-            BadInputError: they do not.
-        """
+        """Raise BadInputError if the options do not fit together, or to the option ``engine``."""
         if self.master is None and self.others:
             raise BadInputError(f"--with {self.others[0]}: needs --master")
         if self.master is not None and engine is not None:
@@ -59,12 +55,7 @@ DEFAULT_WORKERS = WorkerOptions()
 def opened_engine(
     model: str, params: Params, workers: WorkerOptions, *, log_folder: pathlib.Path
 ) -> Iterator[ChatModel]:
-    """The engine of the params, or a pool of workers, whose calls are reported at the end.
-
-    Raises:
-        BadInputError: no such model, master or worker.
-        ReasonloopError: the engine does not start, or the cluster cannot be used.
-    """
+    """The engine of the params, or a pool of workers, whose calls are reported at the end."""
     if workers.master is None:
         batch_size = params.pacore.batch_size
         with started_engine(
@@ -79,12 +70,7 @@ def opened_engine(
 
 @contextmanager
 def worker_pool(model: str, params: Params, workers: WorkerOptions) -> Iterator[WorkerPool]:
-    """The workers of ``workers.master``, which is given.
-
-    Raises:
-        BadInputError: no such master or worker.
-        ReasonloopError: the cluster cannot be used.
-    """
+    """The workers of ``workers.master``, which is given; BadInputError if there is no such master or worker."""
     assert workers.master is not None
     master = Master.parse(workers.master)
     master.check()

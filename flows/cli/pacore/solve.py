@@ -60,11 +60,7 @@ class RoundOptions:
     engine: EngineOption = None
 
     def load(self, params: ParamsOptions) -> Params:
-        """The params with these options as overrides.
-
-        Raises:
-            BadInputError: an unknown or unusable value.
-        """
+        """The params with these options as overrides; BadInputError for an unknown or unusable value."""
         if self.preset is not None and self.widths is not None:
             raise BadInputError(f"--preset {self.preset} --widths {self.widths}: give one of them")
         widths = PRESETS[self.preset] if self.preset is not None else _widths(self.widths)

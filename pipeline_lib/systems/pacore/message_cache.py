@@ -145,11 +145,7 @@ def cached_paths(
 
 
 def published_rows(questions: Iterable[CachedQuestion]) -> list[Row]:
-    """The questions in the published format, with their id and kind.
-
-    Raises:
-        BadInputError: a gold is no single text.
-    """
+    """The questions in the published format, with their id and kind; BadInputError if a gold is no single text."""
     rows: list[Row] = []
     for question in questions:
         problem, kind = question.problem, kind_of(question.problem.gold)

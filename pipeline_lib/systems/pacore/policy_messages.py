@@ -46,11 +46,7 @@ def check_run(run: Run, *, draws: bool) -> None:
 
 
 def check_source(run: Run) -> None:
-    """Check that the workspace has a trained policy, and that the params suit it.
-
-    Raises:
-        BadInputError: it has none, or one that cannot summarize as the params demand.
-    """
+    """Raise BadInputError if the workspace has no trained policy, or one that cannot summarize as the params demand."""
     source = source_of(run)
     policy = source.policy(run.params.rounds, rounds=run.params.rounds)
     for folder in (policy, source.problems("train"), source.problems("test")):

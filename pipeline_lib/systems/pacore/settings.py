@@ -30,11 +30,7 @@ _COMPACT_TOKENS = 192
 def open_setting(
     model: ChatModel, params: PacoreParams, verify: VerifyParams, *, seed: int
 ) -> Iterator[Setting]:
-    """The setting of ``params`` on ``model``; an early stop may compare answers within the block.
-
-    Raises:
-        BadInputError: as `make_setting`.
-    """
+    """As `make_setting`; an early stop may compare answers within the block."""
     with open_verifier(verify) as verifier:
         yield make_setting(model, params, verifier, seed=seed)
 
@@ -101,11 +97,7 @@ def identity_of(engine: ChatModel, params: Params) -> list[object]:
 
 
 def check_lengths(questions: Iterable[Question], setting: Setting) -> None:
-    """Check that each question alone fits into the context, before the first call.
-
-    Raises:
-        BadInputError: one does not; the message names it.
-    """
+    """Raise BadInputError, before the first call, if one of the questions alone does not fit into the context."""
     for question in questions:
         if not setting.fits(setting.render(question.conversation)):
             raise BadInputError(
@@ -116,11 +108,7 @@ def check_lengths(questions: Iterable[Question], setting: Setting) -> None:
 
 
 def require_chat_format(found: ChatFormat | None, name: str) -> ChatFormat:
-    """The chat template of a model, which ``name`` names in the message.
-
-    Raises:
-        BadInputError: it has none.
-    """
+    """The chat template that was ``found`` for the model ``name``; BadInputError if there is none."""
     if found is None:
         raise BadInputError(
             f"{name} has no chat template, and questions are conversations; give an instruct model, as from "
@@ -130,15 +118,7 @@ def require_chat_format(found: ChatFormat | None, name: str) -> ChatFormat:
 
 
 def check_compaction(params: PacoreParams, *, is_compact: bool) -> None:
-    """Check that a model can compact its paths as ``params`` say.
-
-    Args:
-        params: with the compaction.
-        is_compact: the model reads compact prompts, and no words.
-
-    Raises:
-        BadInputError: it cannot.
-    """
+    """Raise BadInputError if ``params`` ask a model of compact prompts, which reads no words, for summaries."""
     if params.compaction is Compaction.MODEL and is_compact:
         raise BadInputError(
             "pacore.compaction=model: the model reads compact prompts, and no request for a summary; give "

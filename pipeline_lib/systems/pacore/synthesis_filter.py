@@ -36,7 +36,7 @@ def filter_by_syntheses(  # noqa: PLR0913 - what is drawn, and what judges and k
     """Draw one synthesis per row; the outcome of each question with a row, one of `OUTCOMES`.
 
     Kept are the questions that have a right and a wrong one. A synthesis that the verifier cannot score is neither. A
-    question with a failed call is drawn again by the next command.
+    question with a failed call is drawn again by the next command, and a question in ``journal`` is not.
 
     Args:
         model: of the first stage.
@@ -46,7 +46,7 @@ def filter_by_syntheses(  # noqa: PLR0913 - what is drawn, and what judges and k
         seed: root of their seeds.
         together: questions drawn at once; changes no result.
         verifier: judges the syntheses.
-        journal: verdicts by question; those in it are not drawn again.
+        journal: verdicts by question.
         progress: called with finished and all questions.
 
     Raises:

@@ -40,11 +40,7 @@ class TrainedSynthesizer:
 
 
 def check_method(train: TrainParams) -> None:
-    """Check that a synthesizer can be trained by the method.
-
-    Raises:
-        BadInputError: it cannot.
-    """
+    """Raise BadInputError if a synthesizer cannot be trained by the method."""
     if train.method not in _METHODS:
         raise BadInputError(
             f"pacore.train.method={train.method.value}; expected one of "
@@ -53,11 +49,7 @@ def check_method(train: TrainParams) -> None:
 
 
 def chat_format_for(base: str) -> ChatFormat:
-    """The chat template of a model that is to synthesize.
-
-    Raises:
-        BadInputError: it has none.
-    """
+    """The chat template of a model that is to synthesize; BadInputError if it has none."""
     return require_chat_format(load_chat_format(base), base)
 
 

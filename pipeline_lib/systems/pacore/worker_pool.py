@@ -118,11 +118,7 @@ class WorkerPool:
             )
 
     def room(self, prompt: str) -> int | None:
-        """The smallest room of the models; None: unknown for all.
-
-        Raises:
-            EngineDownError: as `PoolSession.draw`.
-        """
+        """The smallest room of the models; None: unknown for all. Raises EngineDownError as `PoolSession.draw`."""
         rooms = [self._room(one, prompt) for one in self.served]
         return min((room for room in rooms if room is not None), default=None)
 
@@ -141,12 +137,7 @@ class WorkerPool:
             self.use(self.directory.find())
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
-        """Draw all completions, in the order of requests and seeds.
-
-        Raises:
-            BadInputError: as the engine of a worker.
-            EngineDownError: as `PoolSession.draw`.
-        """
+        """Draw all completions, in the order of requests and seeds; raises what `PoolSession.draw` raises."""
         return asyncio.run(self._complete(requests, decoding))
 
     async def _complete(
@@ -197,9 +188,7 @@ class PoolSession:
     async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
         """The completion of a request with one seed; its text is delivered whole, as workers return it.
 
-        Raises:
-            BadInputError: as `draw`.
-            EngineDownError: as `draw`.
+        Raises what `draw` raises.
         """
         [drawn] = await self.draw(request, decoding)
         if drawn.error is None:
@@ -207,11 +196,7 @@ class PoolSession:
         return drawn
 
     async def check(self) -> None:
-        """Return if each model has a worker.
-
-        Raises:
-            EngineDownError: one has none.
-        """
+        """Raise EngineDownError if a model has no worker."""
         for model in self.pool.served:
             if not self.pool.workers_of(model):
                 raise EngineDownError(f"no worker of {model.name}")
@@ -293,8 +278,7 @@ def open_pool(
 ) -> WorkerPool:
     """The pool of the models ``names``, each of which has a worker now; the first one synthesizes.
 
-    Raises:
-        BadInputError: as `served_models`; ``place`` is the cluster in messages.
+    Raises what `served_models` raises; ``place`` is the cluster in messages.
     """
     found = directory.find()
     served = served_models(names, [worker.card for worker in found.values()], place=place)
