@@ -12,18 +12,6 @@ from tests.unit.systems.pacore.scripted_chat import TURNS
 REFERENCES = [Reference(path=2, text="It is 42."), Reference(path=0, text="It is 41.")]
 
 
-def test_without_references_the_conversation_is_unchanged():
-    """After a round in which every call failed the plain question is asked."""
-    assert synthesis_prompt(TURNS, [], synthesis_in_words) == TURNS
-
-
-def test_earlier_turns_are_kept():
-    """System message and earlier turns are the same objects; the last role stays the user's."""
-    prompt = synthesis_prompt(TURNS, REFERENCES, synthesis_in_words)
-    assert prompt[:-1] == TURNS[:-1]
-    assert prompt[-1].role == TURNS[-1].role
-
-
 def test_problem_and_references_in_the_given_order():
     """The question comes first, then the references, numbered from 1."""
     text = synthesis_prompt(TURNS, REFERENCES, synthesis_in_words)[-1].content
