@@ -50,7 +50,7 @@ def sample_paths(
             problem,
             index,
             completion,
-            _provenance(templates[problem.kind], model, path_seed, decoding),
+            provenance_of(templates[problem.kind], model, path_seed, decoding),
         )
         for problem, request, completions in zip(problems, requests, answers, strict=True)
         for index, (path_seed, completion) in enumerate(
@@ -59,7 +59,8 @@ def sample_paths(
     ]
 
 
-def _provenance(template: str, model: ChatModel, seed: int, decoding: Decoding) -> Provenance:
+def provenance_of(template: str, model: ChatModel, seed: int, decoding: Decoding) -> Provenance:
+    """What draws a path: prompt template, model, seed and decoding."""
     return Provenance(
         model=model.identity,
         template=template,

@@ -8,6 +8,7 @@ from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.records import FinishReason, Path, Problem, Provenance, Row
 from pipeline_lib.sampling.accounting import Spent
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost
+from pipeline_lib.sampling.paths import provenance_of
 from pipeline_lib.sampling.prompts import render, template_digest
 from pipeline_lib.study.search import (
     FoundPath,
@@ -47,7 +48,14 @@ def search_problems(
 
     The search gets the prompt and the grouping of equivalent answers, never the gold.
     """
-    blind = [_hide_gold(problem, setting, verifier) for problem in problems]
+    blind = [
+        SearchProblem(
+            id=problem.id,
+            prompt=render(problem, setting.model.chat_format),
+            answer_of=AnswerBook(kind=problem.kind, verifier=verifier).number,
+        )
+        for problem in problems
+    ]
     if strategy is Strategy.BEAM:
         found = beam_search(blind, setting, budget=budget)
     else:
@@ -56,7 +64,8 @@ def search_problems(
     costs: list[Row] = []
     total = NOTHING
     for problem, one in zip(problems, found, strict=True):
-        provenance = _provenance(problem, setting)
+        template = template_digest(problem.kind, setting.model.chat_format)
+        provenance = provenance_of(template, setting.model, setting.seed, setting.decoding)
         for index, (path, cost) in enumerate(zip(one.paths, one.costs, strict=True)):
             paths.append(_path(problem.id, index, path, provenance))
             costs.append({"problem_id": problem.id, "index": index, **asdict(cost)})
@@ -73,29 +82,6 @@ def search_problems(
 def read_cost(row: Mapping[str, Any]) -> Cost:
     """The cost in a row of the table."""
     return Cost(**{name: row[name] for name in Cost.__dataclass_fields__})
-
-
-def _hide_gold(problem: Problem, setting: SearchSetting, verifier: Verifier) -> SearchProblem:
-    book = AnswerBook(kind=problem.kind, verifier=verifier)
-    return SearchProblem(
-        id=problem.id,
-        prompt=render(problem, setting.model.chat_format),
-        answer_of=book.number,
-    )
-
-
-def _provenance(problem: Problem, setting: SearchSetting) -> Provenance:
-    model, decoding = setting.model, setting.decoding
-    return Provenance(
-        model=model.identity,
-        template=template_digest(problem.kind, model.chat_format),
-        seed=setting.seed,
-        temperature=decoding.temperature,
-        top_p=decoding.top_p,
-        max_new_tokens=decoding.max_new_tokens,
-        adapter=model.adapter,
-        engine=model.engine,
-    )
 
 
 def _path(problem_id: str, index: int, found: FoundPath | None, provenance: Provenance) -> Path:

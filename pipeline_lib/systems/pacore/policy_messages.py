@@ -29,8 +29,6 @@ from pipeline_lib.verify.judged_paths import judge_paths
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     from collections.abc import Sequence
 
-    from pipeline_lib.engines.chat_model import ChatFormat
-    from pipeline_lib.params.whole import Params
     from pipeline_lib.records import Path, Row
     from pipeline_lib.systems.stage import Run
     from pipeline_lib.verdicts import Verdict
@@ -66,8 +64,14 @@ def make_data(run: Run) -> None:
     policy = source.policy(run.params.rounds, rounds=run.params.rounds)
     _make_base(run, policy)
     problems = [Problem.from_row(row) for row in shards.iter_table(source.problems("train"))]
-    sample = _sample_params(
-        run.params, require_chat_format(load_chat_format(str(folders.base)), "the policy")
+    pacore = run.params.pacore
+    chat_format = require_chat_format(load_chat_format(str(folders.base)), "the policy")
+    sample = SampleParams(
+        num_paths=pacore.cached_paths,
+        temperature=pacore.temperature,
+        top_p=pacore.top_p,
+        max_new_tokens=call_tokens(pacore, chat_format),
+        batch_size=run.params.sample.batch_size,
     )
     key = stage_key(
         __name__,
@@ -126,25 +130,13 @@ def _make_base(run: Run, policy: pathlib.Path) -> None:
     """Copy the policy, with a chat template if it has none."""
     key = stage_key(__name__, params={}, inputs={"policy": model_identity(str(policy))})
     unit = Unit(workspace=run.root, stage="pacore-data", key=key, label="pacore-base")
-    fill = partial(_fill_base, policy)
+
+    def fill(fresh: pathlib.Path) -> None:
+        if load_chat_format(str(policy)) is None:
+            write_compact_chat(str(policy), fresh)
+            return
+        for file in policy.iterdir():
+            if file.is_file() and file.name != manifests.MANIFEST_NAME:
+                shutil.copy2(file, fresh)
+
     make_folder(unit, run.workspace.pacore.base, kind=policies.KIND, fill=fill)
-
-
-def _fill_base(policy: pathlib.Path, fresh: pathlib.Path) -> None:
-    if load_chat_format(str(policy)) is None:
-        write_compact_chat(str(policy), fresh)
-        return
-    for file in policy.iterdir():
-        if file.is_file() and file.name != manifests.MANIFEST_NAME:
-            shutil.copy2(file, fresh)
-
-
-def _sample_params(params: Params, chat_format: ChatFormat) -> SampleParams:
-    pacore = params.pacore
-    return SampleParams(
-        num_paths=pacore.cached_paths,
-        temperature=pacore.temperature,
-        top_p=pacore.top_p,
-        max_new_tokens=call_tokens(pacore, chat_format),
-        batch_size=params.sample.batch_size,
-    )

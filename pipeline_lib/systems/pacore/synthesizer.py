@@ -89,13 +89,31 @@ def train_synthesizer(
         cold_start = make_episodes(
             questions, settings, form, seed=params.seed, supervised=True
         ).rows
-    setup = _Setup(base=base, form=form, questions=questions, params=params, progress=progress)
+
+    def request(
+        output: pathlib.Path, rows: Sequence[Row], train: TrainParams, cold_start: Sequence[Row]
+    ) -> TrainingRequest:
+        return TrainingRequest(
+            base=base,
+            output=output,
+            rows=rows,
+            warm_start_rows=cold_start,
+            problems=[question.problem for question in questions],
+            params=train,
+            verify=params.verify,
+            max_new_tokens=call_tokens(params.pacore, form.chat_format),
+            serve=params.serve,
+            seed=params.seed,
+            key=_key(base, [*cold_start, *rows], train, params),
+            progress=progress,
+            trackers=trackers_beside(output, params.execution.report_to),
+        )
+
     if is_online and settings.filter_draws:
         if cold_start:
-            first = setup.request(named("first-stage"), cold_start, supervised_training(train))
-            setup, cold_start = replace(setup, base=str(first.output)), ()
-            train_policy(first)
-        outcomes = _filter(setup, named)
+            train_policy(request(named("first-stage"), cold_start, supervised_training(train), ()))
+            base, cold_start = str(named("first-stage")), ()
+        outcomes = _filter(base, questions, form, params, named, progress)
         rows = [row for row in episodes.rows if outcomes.get(row["problem_id"]) == "kept"]
         found = [*outcomes.values()]
         counts |= {f"syntheses_{outcome}": found.count(outcome) for outcome in OUTCOMES}
@@ -103,10 +121,9 @@ def train_synthesizer(
         episodes = replace(episodes, rows=rows)
         _check_left(counts, "change the first stage, or set pacore.episodes.filter_draws=0")
     write_json_lines(episodes_file, episodes.rows)
-    write_text(card, _card(setup.base, params, counts))
-    request = setup.request(output, episodes.rows, train, cold_start=cold_start)
+    write_text(card, _card(base, params, counts))
     return TrainedSynthesizer(
-        summary=train_policy(request),
+        summary=train_policy(request(output, episodes.rows, train, cold_start)),
         episodes=replace(episodes, counts=counts),
         rows=episodes_file,
         card=card,
@@ -128,58 +145,28 @@ def supervised_training(train: TrainParams) -> TrainParams:
     return train.model_copy(update=changes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Setup:
-    """Base, questions and params of a training."""
-
-    base: str
-    form: PromptForm
-    questions: Sequence[CachedQuestion]
-    params: Params
-    progress: Progress | None
-
-    def request(
-        self,
-        output: pathlib.Path,
-        rows: Sequence[Row],
-        train: TrainParams,
-        *,
-        cold_start: Sequence[Row] = (),
-    ) -> TrainingRequest:
-        params = self.params
-        return TrainingRequest(
-            base=self.base,
-            output=output,
-            rows=rows,
-            warm_start_rows=cold_start,
-            problems=[question.problem for question in self.questions],
-            params=train,
-            verify=params.verify,
-            max_new_tokens=call_tokens(params.pacore, self.form.chat_format),
-            serve=params.serve,
-            seed=params.seed,
-            key=_key(self.base, [*cold_start, *rows], train, params),
-            progress=self.progress,
-            trackers=trackers_beside(output, params.execution.report_to),
-        )
-
-
-def _filter(setup: _Setup, named: Callable[[str], pathlib.Path]) -> dict[str, str]:
+def _filter(
+    base: str,
+    questions: Sequence[CachedQuestion],
+    form: PromptForm,
+    params: Params,
+    named: Callable[[str], pathlib.Path],
+    progress: Progress | None,
+) -> dict[str, str]:
     """Outcomes of the second filter for the questions that the first one keeps."""
-    params = setup.params
     settings = params.pacore.episodes
     rows = make_episodes(
-        setup.questions,
+        questions,
         settings.model_copy(update={"draws": settings.filter_draws}),
-        setup.form,
+        form,
         seed=params.seed,
         supervised=False,
     ).rows
-    decoding = Decoding(max_new_tokens=call_tokens(params.pacore, setup.form.chat_format))
+    decoding = Decoding(max_new_tokens=call_tokens(params.pacore, form.chat_format))
     batch_size = params.pacore.batch_size
     with (
         started_engine(
-            setup.base, params.serve, log_folder=named("logs"), batch_size=batch_size
+            base, params.serve, log_folder=named("logs"), batch_size=batch_size
         ) as engine,
         open_verifier(params.verify) as verifier,
     ):
@@ -187,14 +174,14 @@ def _filter(setup: _Setup, named: Callable[[str], pathlib.Path]) -> dict[str, st
         key = digest_json([engine.identity, engine.engine, digest_json(rows), judged])
         return filter_by_syntheses(
             engine,
-            setup.questions,
+            questions,
             rows,
             decoding=decoding,
             seed=params.seed,
             together=params.pacore.problems_together,
             verifier=verifier,
             journal=open_journal(named("filter.jsonl"), key=key, replaces_other=True),
-            progress=setup.progress,
+            progress=progress,
         )
 
 
