@@ -3,6 +3,7 @@
 Nothing of the text is parsed or run in this process.
 """
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,10 +11,13 @@ from typing import Self
 
 from pipeline_lib.kinds.code import CodeGold, entry_name
 from pipeline_lib.kinds.program import ProgramGold, agrees
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.answer_text import FencedBlock, fenced_blocks, strip_reasoning, unix_lines
+from pipeline_lib.verify.failures import timed_verdict
+from pipeline_lib.verify.pool import Pool
 from pipeline_lib.verify.sandbox.client import EXITED, RunReport, TestSuite
-from pipeline_lib.verify.sandbox.tiers import OpenTier
+from pipeline_lib.verify.sandbox.tiers import OpenTier, open_named_tier, open_tier
 
 MAX_PROGRAM_LENGTH = 1 << 20
 _DEFINITION = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)", re.MULTILINE)
@@ -106,7 +110,7 @@ def _defined(program: str) -> set[str]:
 
 
 class CodeJudge:
-    """Judges programs sequentially in a tier that passed its self-test."""
+    """Judges programs sequentially in a tier that passed its self-test; a `verify.pool.Worker`."""
 
     def __init__(self, opened: OpenTier) -> None:
         self._opened = opened
@@ -120,6 +124,10 @@ class CodeJudge:
     def close(self) -> None:
         """End the jail and everything in it."""
         self._opened.sandbox.close()
+
+    def answer(self, pair: tuple[CodeGold, str]) -> Verdict:
+        """The verdict on one text; an exception affects only its own item."""
+        return timed_verdict(functools.partial(self.judge, *pair))
 
     def judge(self, gold: CodeGold, text: str) -> Verdict:
         """Judge one text: a fenced block, or a program as it is.
@@ -170,3 +178,23 @@ def _verdict(code: ExtractedCode | None, run: Callable[[str], RunReport]) -> Ver
         detail=report.detail or None,
         seconds=report.seconds,
     )
+
+
+def open_judge(
+    params: VerifyParams, *, workers: int, kind: type[CodeJudge] = CodeJudge
+) -> Pool[tuple[CodeGold, str], Verdict]:
+    """Open the best tier of the sandbox, or the one named by ``params``, after one self-test.
+
+    Raises:
+        SandboxUnavailableError: no tier passes its self-test; nothing is run.
+    """
+    opened = open_tier(params.code)
+    return Pool(
+        lambda: kind(open_named_tier(opened.name, params.code)),
+        num_workers=workers,
+        first=kind(opened),
+    )
+
+
+open_program_judge = functools.partial(open_judge, kind=ProgramJudge)
+"""The same for programs that read standard input."""

@@ -20,7 +20,14 @@ from pipeline_lib.verify.math.exact.comparison import AmbiguousError, compare, w
 from pipeline_lib.verify.math.exact.normal_form import exact_value, normalize
 from pipeline_lib.verify.math.exact.quantity import is_quantity
 from pipeline_lib.verify.math.extraction import MathRule, extract
-from pipeline_lib.verify.math.workers.pool import UNSETTLED, MathPool, Question, Reply
+from pipeline_lib.verify.math.workers.client import (
+    UNSETTLED,
+    Forker,
+    MathWorker,
+    Question,
+    Reply,
+)
+from pipeline_lib.verify.pool import Pool
 
 MAX_SHOWN_CHARS = 200
 _NO_ANSWER = re.compile(
@@ -43,7 +50,8 @@ class MathJudge:
     """Judges completions against golds; a context manager."""
 
     def __init__(self, limits: MathLimits, *, workers: int) -> None:
-        self._pool = MathPool(limits, num_workers=workers)
+        self._forker = Forker(limits)
+        self._pool = Pool(lambda: MathWorker(self._forker), num_workers=workers)
         self._memo: dict[Question, Reply] = {}
 
     def __enter__(self) -> Self:
@@ -51,6 +59,7 @@ class MathJudge:
 
     def __exit__(self, *_: object) -> None:
         self._pool.close()
+        self._forker.close()
 
     def judge(self, pairs: Sequence[tuple[MathGold, str]]) -> list[Verdict]:
         """One verdict per (gold, completion), in order."""
@@ -86,7 +95,7 @@ class MathJudge:
         # A single look-up per question: another thread may clear the memo.
         known = {q: reply for q in distinct if (reply := self._memo.get(q)) is not None}
         new = [question for question in distinct if question not in known]
-        asked = dict(zip(new, self._pool.ask(new), strict=True)) if new else {}
+        asked = dict(zip(new, self._pool.judge(new), strict=True)) if new else {}
         if len(self._memo) + len(asked) > MAX_MEMO:
             self._memo.clear()
         settled = {q: reply for q, reply in asked.items() if reply.outcome not in UNSETTLED}
