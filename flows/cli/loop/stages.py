@@ -156,7 +156,9 @@ def _entry(stage: Stage, file: DvcFile, workspace: str) -> dict[str, Any]:
         return os.path.relpath(CHECKOUT / path, file.folder)
 
     command = f"${{command}} stage {stage.name} --workspace {workspace} --params params.yaml"
-    own = [key for key in stage.params if key.partition(".")[0] == file.folder.name]
+    # The folder of the checkout may have any name, a section's too.
+    section = file.folder.name if file.folder != CHECKOUT else ""
+    own = [key for key in stage.params if key.partition(".")[0] == section]
     others = [key for key in stage.params if key not in own]
     entry: dict[str, Any] = {
         "cmd": " ".join((command, *file.options)),
