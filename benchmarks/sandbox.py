@@ -110,11 +110,11 @@ def _script(program: Program) -> str:
 def by_tier(name: str, stack: ExitStack) -> Judge:
     """One run in a sandbox tier, without the negative control."""
     opened = open_tier(CodeLimits(timeout_s=TIMEOUT_S, tier=name))  # type: ignore[arg-type]
-    stack.callback(opened.sandbox.close)
+    stack.callback(opened.close)
 
     def judge(program: Program) -> bool:
         suite = TestSuite(entry_point=program.entry_point, tests=program.tests)
-        return opened.sandbox.run(program.source, suite).status is Status.CORRECT
+        return opened.run(program.source, suite).status is Status.CORRECT
 
     return judge
 

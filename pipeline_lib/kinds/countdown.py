@@ -102,8 +102,8 @@ COUNTDOWN = Kind(
     compact_prompt=lambda gold: f"{','.join(map(str, gold.numbers))}={gold.target}\n",
     # One solution alone would make the policy certain of it, with little left to explore.
     solution_texts=lambda gold, _solution: solutions(gold.numbers, gold.target),
-    judge="pipeline_lib.verify.countdown.judge:open_judge",
-    answer_form="pipeline_lib.verify.countdown.judge:answer_form",
+    judge="pipeline_lib.verify.countdown:open_judge",
+    answer_form="pipeline_lib.verify.countdown:answer_form",
     check_text=_compute_anew,
     show_gold=lambda gold: f"{gold.target} from {', '.join(map(str, gold.numbers))}",
     read_line=_read_line,

@@ -71,16 +71,14 @@ def docker() -> Iterator[Finding]:
 
 def sandbox() -> Iterator[Finding]:
     """The self-test of each sandbox tier."""
-    reports = list(probe_tiers(CodeLimits()))
-    best = next((report.name for report in reports if report.available), None)
-    for report in reports:
-        used = " (in use)" if report.name == best else ""
+    reasons = dict(probe_tiers(CodeLimits()))
+    best = next((name for name, reason in reasons.items() if not reason), None)
+    for name, reason in reasons.items():
+        used = " (in use)" if name == best else ""
         yield Finding(
-            what=f"sandbox tier {report.name}",
-            ok=True if report.available else None,
-            detail=f"self-test passed{used}{_reach(report.name)}"
-            if report.available
-            else report.reason,
+            what=f"sandbox tier {name}",
+            ok=None if reason else True,
+            detail=reason or f"self-test passed{used}{_reach(name)}",
             remedy=f"{best} is used instead" if best else "no tier works: code is not verified",
         )
 

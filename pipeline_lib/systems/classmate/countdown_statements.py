@@ -13,14 +13,14 @@ from itertools import accumulate
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.records import Problem
 from pipeline_lib.verify.answer_text import plain
-from pipeline_lib.verify.countdown.arithmetic import (
+from pipeline_lib.verify.countdown import (
     STEP,
     find_expressions,
     find_steps,
     has_operator,
+    judge,
     strip_latex,
 )
-from pipeline_lib.verify.countdown.judge import judge
 
 _RESULT_SIGN = re.compile(r"==+|[-=]>|[→⇒⟹]|\b(?:is|equals|gives|makes|yields|becomes)\b")
 _BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")

@@ -14,10 +14,10 @@ from pipeline_lib.kinds.program import ProgramGold, agrees
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.answer_text import FencedBlock, fenced_blocks, strip_reasoning, unix_lines
-from pipeline_lib.verify.failures import timed_verdict
+from pipeline_lib.verify.judges import timed_verdict
 from pipeline_lib.verify.pool import Pool
 from pipeline_lib.verify.sandbox.client import EXITED, RunReport, TestSuite
-from pipeline_lib.verify.sandbox.tiers import OpenTier, open_named_tier, open_tier
+from pipeline_lib.verify.sandbox.tiers import Sandbox, open_named_tier, open_tier
 
 MAX_PROGRAM_LENGTH = 1 << 20
 _DEFINITION = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)", re.MULTILINE)
@@ -112,8 +112,8 @@ def _defined(program: str) -> set[str]:
 class CodeJudge:
     """Judges programs sequentially in a tier that passed its self-test; a `verify.pool.Worker`."""
 
-    def __init__(self, opened: OpenTier) -> None:
-        self._opened = opened
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
 
     def __enter__(self) -> Self:
         return self
@@ -123,7 +123,7 @@ class CodeJudge:
 
     def close(self) -> None:
         """End the jail and everything in it."""
-        self._opened.sandbox.close()
+        self._sandbox.close()
 
     def answer(self, pair: tuple[CodeGold, str]) -> Verdict:
         """The verdict on one text; an exception affects only its own item."""
@@ -137,7 +137,7 @@ class CodeJudge:
         """
         code = extract_code(text, gold.entry_point, prompt=gold.prompt)
         suite = TestSuite(entry_point=gold.entry_point, tests=gold.tests)
-        return _verdict(code, lambda program: self._opened.sandbox.run(program, suite))
+        return _verdict(code, lambda program: self._sandbox.run(program, suite))
 
 
 class ProgramJudge(CodeJudge):
@@ -150,7 +150,7 @@ class ProgramJudge(CodeJudge):
     def _run(self, gold: ProgramGold, program: str) -> RunReport:
         reports: list[RunReport] = []
         for number, (given, wanted) in enumerate(gold.tests, start=1):
-            report = self._opened.sandbox.run(program, TestSuite(stdin=given))
+            report = self._sandbox.run(program, TestSuite(stdin=given))
             if report.status is Status.CORRECT or report.detail == EXITED:
                 right = agrees(gold, wanted, report.output)
                 status = Status.CORRECT if right else Status.WRONG
@@ -188,11 +188,11 @@ def open_judge(
     Raises:
         SandboxUnavailableError: no tier passes its self-test; nothing is run.
     """
-    opened = open_tier(params.code)
+    sandbox = open_tier(params.code)
     return Pool(
-        lambda: kind(open_named_tier(opened.name, params.code)),
+        lambda: kind(open_named_tier(sandbox.tier, params.code)),
         num_workers=workers,
-        first=kind(opened),
+        first=kind(sandbox),
     )
 
 

@@ -90,7 +90,7 @@ class JailedInterpreter:
     """
 
     def __init__(self, jail: str, *, timeout_s: float, memory_bytes: int) -> None:
-        self._jail = jail
+        self.tier = jail
         self._timeout_s = timeout_s
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
@@ -141,7 +141,7 @@ class JailedInterpreter:
         self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own_pidfd = os.pidfd_open(os.getpid())
         options = {
-            "jail": self._jail,
+            "jail": self.tier,
             "memory_bytes": self._memory_bytes,
             "packages": numpy_folders(),
             "control": remote.fileno(),

@@ -56,6 +56,8 @@ class DockerSandbox:
         JailRefusedError: no client, no daemon, or no such image.
     """
 
+    tier = "docker"
+
     def __init__(self, *, timeout_s: float, memory_bytes: int, image: str = IMAGE) -> None:
         self._docker = shutil.which("docker") or ""
         if not self._docker:

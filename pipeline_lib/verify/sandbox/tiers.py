@@ -3,7 +3,6 @@
 import contextlib
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from pipeline_lib.errors import SandboxUnavailableError
@@ -74,6 +73,8 @@ ENDLESS: tuple[SelfTest, ...] = (
 class Sandbox(Protocol):
     """Runs programs against tests in a jail."""
 
+    tier: str
+
     def run(self, program: str, suite: TestSuite) -> RunReport:
         """Run one program; never raises for what the program does."""
 
@@ -81,60 +82,40 @@ class Sandbox(Protocol):
         """End all its processes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TierReport:
-    """Availability of one tier on this machine."""
-
-    name: str
-    available: bool
-    reason: str
-    """Reason for refusal; empty if available."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTier:
-    """A tier that passed its self-test, ready to run programs."""
-
-    name: str
-    sandbox: Sandbox
-
-
-def open_tier(limits: CodeLimits) -> OpenTier:
+def open_tier(limits: CodeLimits) -> Sandbox:
     """Open the best tier, or the one named by ``limits.tier``.
 
     Raises:
         SandboxUnavailableError: none passes its self-test; the message gives the reason per tier.
     """
     reasons = []
-    for report in probe_tiers(limits):
-        if report.available:
-            return open_named_tier(report.name, limits)
-        reasons.append(f"{report.name}: {report.reason}")
+    for name, reason in probe_tiers(limits):
+        if not reason:
+            return open_named_tier(name, limits)
+        reasons.append(f"{name}: {reason}")
     raise SandboxUnavailableError(f"no sandbox for model-written code ({'; '.join(reasons)})")
 
 
-def open_named_tier(name: str, limits: CodeLimits) -> OpenTier:
+def open_named_tier(name: str, limits: CodeLimits) -> Sandbox:
     """Open a tier that has passed its self-test in this process.
 
     Raises:
         JailRefusedError: the machine has no room for it.
     """
     kind = DockerSandbox if name == "docker" else functools.partial(JailedInterpreter, name)
-    sandbox = kind(timeout_s=limits.timeout_s, memory_bytes=limits.memory_mb << 20)
-    return OpenTier(name=name, sandbox=sandbox)
+    return kind(timeout_s=limits.timeout_s, memory_bytes=limits.memory_mb << 20)
 
 
-def probe_tiers(limits: CodeLimits) -> Iterator[TierReport]:
-    """Self-test the tiers that ``limits`` permit, best first."""
+def probe_tiers(limits: CodeLimits) -> Iterator[tuple[str, str]]:
+    """Self-test the tiers that ``limits`` permit, best first: name, and reason for refusal or ""."""
     for name in TIERS if limits.tier == "auto" else (limits.tier,):
-        reason = _self_test_failure(name)
-        yield TierReport(name=name, available=not reason, reason=reason)
+        yield name, _self_test_failure(name)
 
 
 def _self_test_failure(name: str) -> str:
     for tests, timeout_s in ((ENDING, _ENDING_TIMEOUT_S), (ENDLESS, _ENDLESS_TIMEOUT_S)):
         try:
-            sandbox = open_named_tier(name, CodeLimits(timeout_s=timeout_s)).sandbox
+            sandbox = open_named_tier(name, CodeLimits(timeout_s=timeout_s))
         except JailRefusedError as error:
             return str(error)
         with contextlib.closing(sandbox):

@@ -7,7 +7,7 @@ import pytest
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.verify.answer_text import plain
-from pipeline_lib.verify.countdown.judge import answer_form, judge
+from pipeline_lib.verify.countdown import answer_form, judge
 from pipeline_lib.verify.math.caps import cap_reason
 from pipeline_lib.verify.math.exact.normal_form import MAX_CHARS, normalize
 from pipeline_lib.verify.math.extraction import extract

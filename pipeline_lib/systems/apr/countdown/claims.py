@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.verify.countdown.judge import judge
+from pipeline_lib.verify.countdown import judge
 
 _VALUES = re.compile(r"[0-9]+")
 _OPERATION = re.compile(r"([0-9]+)([-+*/])([0-9]+)=([0-9]+)")

@@ -11,7 +11,8 @@ import copy
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -19,9 +20,10 @@ from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner import assert_rewriting
 from pipeline_lib.verify.sandbox.examiner.argument_mutations import identity_fault, inside
 from pipeline_lib.verify.sandbox.examiner.remote_exceptions import CandidateError
-from pipeline_lib.verify.sandbox.examiner.replay import DeviationError, Replay, altered_reply
 from pipeline_lib.verify.sandbox.examiner.session import ExaminerResult, Session
 from pipeline_lib.verify.sandbox.examiner.test_run import TestRun
+from pipeline_lib.verify.sandbox.protocol.channel import Channel
+from pipeline_lib.verify.sandbox.protocol.codec import NotPlainError, decode, encode
 
 _FAR = 10**9
 """A multiple of the value, beyond any tolerance."""
@@ -32,6 +34,10 @@ _MAX_TRIALS = 32
 _LEAST_TRIALS, _TRIALS_S = 4, 2.0
 """Asserts that are made to fail, however long the tests take, and seconds in which others are."""
 _SWALLOWERS = (ast.Try, ast.With, ast.AsyncWith, ast.AsyncFunctionDef, ast.FunctionDef, ast.Lambda)
+
+
+class DeviationError(BaseException):
+    """Tests sent what the record does not have. Not an Exception: they must not catch it."""
 
 
 class NegativeControl:
@@ -222,3 +228,77 @@ def _holds_nan(value: Any) -> bool:
         value.tolist() if type(value).__module__ == "numpy" else value, _COLLECTIONS, _DEPTH
     )
     return any(isinstance(part, float) and math.isnan(part) for part in parts)
+
+
+class Replay(Channel):
+    """A channel that answers from a record, with other frames in place of some, by position."""
+
+    def __init__(self, frames: Sequence[bytes], altered: Mapping[int, bytes]) -> None:
+        self._frames = frames
+        self._altered = altered
+        self._position = 0
+        self.deviated = False
+        """True if the tests sent something else."""
+        self.is_over = False
+        """True if the tests sent more than the record has, and nothing else before."""
+
+    def send(self, frame: bytes) -> None:  # type: ignore[explicit-override]
+        """Take the frame that was sent here before; another one raises DeviationError."""
+        self.deviated = self.deviated or self.receive() != frame
+        if self.deviated:
+            raise DeviationError
+
+    def receive(self) -> bytes:  # type: ignore[explicit-override]
+        """The next frame of the record, or what stands in its place."""
+        position = self._position
+        if position >= len(self._frames):
+            self.is_over = not self.deviated
+            self.deviated = True
+            raise DeviationError
+        self._position += 1
+        return self._altered.get(position, self._frames[position])
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    content: Any
+
+    def __call__(self) -> None:
+        """Stand for a function, as a defaultdict asks for."""
+
+
+def _content(value: Any) -> Any:
+    return value.content
+
+
+def altered_reply(frame: bytes, change: Callable[[Any], Any]) -> bytes | None:
+    """A reply with its values changed by ``change``; None if it has no plain value."""
+    try:
+        answer = _altered(decode(frame, _Reference), change)
+        return None if answer is None else encode(answer, _content)
+    except (NotPlainError, ArithmeticError, AttributeError, TypeError):
+        return None
+
+
+def _altered(answer: Any, change: Callable[[Any], Any]) -> tuple[Any, ...] | None:
+    altered: tuple[Any, ...] | None = None
+    match answer:
+        case ("value", _Reference([int(), str(kind)])) if not kind.startswith("iterator"):
+            pass  # An object has no other value.
+        case ("value", value):
+            altered = ("value", change(value))
+        case ("raised", *_) if change(1):
+            altered = ("raised", "RuntimeError", "RuntimeError", "~", ["~"], {})
+        case ("argument" | "raised", *_):
+            altered = ("value", "~")
+        case ("mutated", _, [*args], {**kwargs}, reply):
+            values = {name: change(value) for name, value in kwargs.items()}
+            reply = _altered(reply, change) or reply
+            altered = ("mutated", None, list(map(change, args)), values, reply)
+        case ("ask", number, [*values], options):
+            altered = ("ask", number, list(map(change, values)), options)
+        case ("printed", str(text), reply):
+            altered = ("printed", f"{text}~", _altered(reply, change) or reply)
+        case _:
+            pass
+    return altered

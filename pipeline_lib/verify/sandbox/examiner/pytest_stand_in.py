@@ -1,13 +1,9 @@
 """Stand-in for the parts of pytest that tests of programs use; the jail has no pytest."""
 
 import contextlib
-import importlib
 import inspect
-import io
 import math
-import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from numbers import Number
 from types import SimpleNamespace
@@ -156,40 +152,9 @@ def run(function: Any, scope: dict[str, Any]) -> None:
 
 
 def _fixture_value(name: str, scope: dict[str, Any]) -> Any:
-    made: Any = scope.get(name, globals().get(name))
+    made: Any = scope.get(name)
     if getattr(made, _FIXTURE, False) is not True:
         raise NameError(f"the jail has no fixture {name!r}")
     parameters = inspect.signature(made).parameters
     value = made(**{other: _fixture_value(other, scope) for other in parameters})
     return next(value) if inspect.isgenerator(value) else value
-
-
-class _Captured(io.StringIO):
-    def readouterr(self) -> SimpleNamespace:
-        out = self.getvalue()
-        self.seek(self.truncate(0))
-        return SimpleNamespace(out=out, err="")
-
-
-@fixture
-def capsys() -> _Captured:
-    """Standard output, which is restored with the state of the tests' process."""
-    captured = sys.stdout = _Captured()
-    return captured
-
-
-@fixture
-def monkeypatch() -> SimpleNamespace:
-    """Replaces attributes and variables of the environment, which are restored likewise."""
-
-    def replace(target: Any, name: Any, *value: Any) -> None:
-        if not value:
-            owner, _, attribute = target.rpartition(".")
-            target, name, value = importlib.import_module(owner), attribute, (name,)
-        setattr(target, name, value[0])
-
-    environment = os.environ  # noqa: TID251 - that of the tests
-    return SimpleNamespace(setattr=replace, setenv=environment.__setitem__)
-
-
-SETS_STATE = re.compile(r"\b(capsys|monkeypatch)\b")

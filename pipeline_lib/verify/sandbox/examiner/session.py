@@ -19,7 +19,6 @@ from pipeline_lib.verify.sandbox.examiner.remote_exceptions import (
     rebuild_exception,
     to_candidate_error,
 )
-from pipeline_lib.verify.sandbox.examiner.replay import Replay
 from pipeline_lib.verify.sandbox.protocol.channel import (
     Channel,
     ChannelClosedError,
@@ -72,7 +71,7 @@ class Session:
     """
 
     def __init__(
-        self, channel: Channel | Replay, make_proxy: MakeProxy, *, tests: str, entry_point: str
+        self, channel: Channel, make_proxy: MakeProxy, *, tests: str, entry_point: str
     ) -> None:
         self.tests, self.entry_point = tests, entry_point
         self.role = Role.RESULT

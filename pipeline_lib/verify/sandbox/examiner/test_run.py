@@ -20,7 +20,6 @@ from pipeline_lib.verify.sandbox.examiner import pytest_stand_in
 from pipeline_lib.verify.sandbox.examiner.argument_mutations import TESTS_FILE
 from pipeline_lib.verify.sandbox.examiner.proxies import CLASS_NAME, EntryPoint, Opaque, make_proxy
 from pipeline_lib.verify.sandbox.examiner.remote_exceptions import HANDLER_NAMES, unwrap_in_handlers
-from pipeline_lib.verify.sandbox.examiner.replay import Replay
 from pipeline_lib.verify.sandbox.examiner.session import Role, Session
 from pipeline_lib.verify.sandbox.protocol.channel import Channel
 
@@ -46,7 +45,7 @@ class TestRun:
 
     def against(
         self,
-        channel: Channel | Replay,
+        channel: Channel,
         code: CodeType | None = None,
         names: Mapping[str, object] = {},
     ) -> tuple[Session, BaseException | None]:
@@ -76,8 +75,6 @@ class TestRun:
             "__builtins__": _Names(session, candidate, **names),
             self.entry_point: candidate,
         }
-        if pytest_stand_in.SETS_STATE.search(self.tests):
-            session.state.note_modules()
         try:
             exec(code or self.code, scope)  # noqa: S102 - trusted, and jailed anyhow
         except SystemExit as error:

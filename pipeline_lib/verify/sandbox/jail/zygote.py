@@ -16,9 +16,10 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
+from pipeline_lib.verdicts import Status
+from pipeline_lib.verify.sandbox.examiner.examine import examine
 from pipeline_lib.verify.sandbox.jail import kernel
 from pipeline_lib.verify.sandbox.jail.candidate_process import serve_calls
-from pipeline_lib.verify.sandbox.jail.examiner_process import ExaminerProcess
 from pipeline_lib.verify.sandbox.jail.isolation import JAILS, Jail, lock_down, process_filter
 from pipeline_lib.verify.sandbox.jail.limits import MESSAGE_BYTES, Watch
 from pipeline_lib.verify.sandbox.jail.warm_up import import_warm_modules, warm_up
@@ -31,6 +32,76 @@ EXIT_GRACE_S = 0.5
 PINNED_S = 0.1
 """Candidate and examiner share a CPU for so long: on two CPUs each call would wake an idle one,
 which costs more than most calls. A longer run is mostly computing and may use any CPU."""
+MAX_RUNS = 100
+"""Runs of an examiner until its replacement in any case, because memory fragments."""
+_REUSABLE, _SPENT = b"r", b"s"
+"""Its message at the end of a run."""
+
+
+class ExaminerProcess:
+    """Handle of a process that runs the tests of one candidate after another.
+
+    It outlives candidates because a fork costs more than most tests. Only plain values and trusted
+    tests can change its state; it retires after a run that may have left state behind.
+
+    Args:
+        jail: Isolation of the process; it shares the warm interpreter's view of files.
+        memory_bytes: Its address space.
+        cpu_seconds: Limit of one run; it applies to all runs together.
+    """
+
+    def __init__(self, jail: Jail, memory_bytes: int, cpu_seconds: int) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.pid = os.fork()
+        if self.pid == 0:
+            _run_examiner(theirs.fileno(), jail, memory_bytes, cpu_seconds * MAX_RUNS)
+        theirs.close()
+
+    def fileno(self) -> int:
+        """Readable when a run or the process has ended."""
+        return self._control.fileno()
+
+    def start(self, descriptors: Sequence[int]) -> None:
+        """Send the descriptors of one run: the candidate's channel, the tests, the result.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        socket.send_fds(self._control, [b"run"], descriptors)
+
+    def is_reusable(self) -> bool:
+        """Read its message at the end of a run; False if it died or may hold state of the run."""
+        return self._control.recv(1) == _REUSABLE
+
+    def end(self) -> None:
+        """Kill and reap it."""
+        self._control.close()
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+def _run_examiner(control: int, jail: Jail, memory_bytes: int, cpu_seconds: int) -> NoReturn:
+    try:
+        lock_down(jail, [control], memory_bytes, cpu_seconds)
+        _serve(socket.socket(fileno=3))
+    finally:
+        os._exit(0)
+
+
+def _serve(control: socket.socket) -> None:
+    for run in range(1, MAX_RUNS + 1):
+        message, descriptors, *_ = socket.recv_fds(control, 16, 3)
+        if not message:
+            return
+        candidate, tests, result = descriptors
+        suite = json.loads(os.pread(tests, os.fstat(tests).st_size, 0))
+        found = examine(Channel(candidate), **suite)
+        os.write(result, json.dumps({"status": found.status, "detail": found.detail}).encode())
+        for descriptor in descriptors:
+            os.close(descriptor)
+        # After a MemoryError the state of the process is unknown.
+        spent = found.leaves_state or found.status is Status.MEMORY or run == MAX_RUNS
+        control.send(_SPENT if spent else _REUSABLE)
 
 
 class Zygote:

@@ -1645,19 +1645,7 @@ PUBLISHED: dict[str, tuple[dict[str, str], str, bool | None]] = {
             ),
         },
         "def f(x): print(x)",
-        True,
-    ),
-    "monkeypatch": (
-        {
-            "entry_point": "f",
-            "tests": (
-                "def test(monkeypatch):\n"
-                "    monkeypatch.setattr('builtins.input', lambda _='': '3')\n"
-                "    assert f() == 3\n"
-            ),
-        },
-        "def f(): return int(input('n'))",
-        True,
+        None,
     ),
     "tmp_path": (
         {

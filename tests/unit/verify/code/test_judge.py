@@ -15,7 +15,7 @@ from pipeline_lib.records import Problem
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.code.judge import CodeJudge, ExtractedCode, extract_code
 from pipeline_lib.verify.sandbox.client import RunReport, TestSuite
-from pipeline_lib.verify.sandbox.tiers import OpenTier, open_tier
+from pipeline_lib.verify.sandbox.tiers import open_tier
 from tests.synthetic_data import FORGERY_OF_HUMANEVAL_1, HUMANEVAL
 
 SQUARE = "def square(x):\n    return x * x\n"
@@ -273,7 +273,7 @@ class ScriptedSandbox:
 def test_program_is_run_once(status, score):
     """The negative control replays that run, so no program can know of it."""
     sandbox = ScriptedSandbox(status)
-    verdict = CodeJudge(OpenTier(name="scripted", sandbox=sandbox)).judge(GOLD, SQUARE)
+    verdict = CodeJudge(sandbox).judge(GOLD, SQUARE)
     assert (verdict.status, verdict.strict, verdict.lenient) == (status, score, score)
     assert len(sandbox.asked) == 1
     assert verdict.seconds == 0.5

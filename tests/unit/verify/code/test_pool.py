@@ -9,7 +9,7 @@ from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.code.judge import CodeJudge, open_judge
 from pipeline_lib.verify.pool import MAX_STRAGGLERS, Pool
-from pipeline_lib.verify.sandbox.tiers import OpenTier, open_tier
+from pipeline_lib.verify.sandbox.tiers import open_tier
 
 GOLD = CodeGold(entry_point="f", tests="assert f(2) == 4\nassert f(3) == 6")
 RIGHT = "def f(x):\n    return 2 * x\n"
@@ -40,7 +40,7 @@ class BrokenSandbox:
 
 def test_a_bug_of_the_sandbox_scores_nothing():
     """Whatever a jail raises costs its own item its score, and no more."""
-    judge = CodeJudge(OpenTier(name="broken", sandbox=BrokenSandbox()))
+    judge = CodeJudge(BrokenSandbox())
     with Pool(lambda: judge, num_workers=1) as pool:
         verdicts = pool.judge([(GOLD, RIGHT), (GOLD, "")])
     assert [(v.status, v.strict) for v in verdicts] == [

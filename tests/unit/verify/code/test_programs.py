@@ -11,13 +11,13 @@ from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.code.judge import CodeJudge, ProgramJudge
-from pipeline_lib.verify.sandbox.tiers import OpenTier, open_tier
+from pipeline_lib.verify.sandbox.tiers import Sandbox, open_tier
 
 GOLD = ProgramGold(tests=(("2\n1 2\n", "3\n"), ("3\n1 2 3\n", "6\n")))
 
 
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
-def opened(request: pytest.FixtureRequest) -> Iterator[OpenTier]:
+def opened(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     try:
         tier = open_tier(CodeLimits(timeout_s=2, tier=request.param))
     except SandboxUnavailableError as error:

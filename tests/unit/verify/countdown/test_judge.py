@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.countdown.judge import judge
+from pipeline_lib.verify.countdown import judge
 
 GOLD = CountdownGold(numbers=(3, 5, 3), target=24)  # (3+5)*3 = 24
 

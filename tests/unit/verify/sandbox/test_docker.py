@@ -22,7 +22,7 @@ from pipeline_lib.verify.code.judge import CodeJudge
 from pipeline_lib.verify.sandbox import tiers
 from pipeline_lib.verify.sandbox.client import JailRefusedError, TestSuite
 from pipeline_lib.verify.sandbox.docker import DockerSandbox
-from pipeline_lib.verify.sandbox.tiers import OpenTier, failed_self_test
+from pipeline_lib.verify.sandbox.tiers import failed_self_test
 from tests.unit.verify.sandbox.hostile_programs import (
     CUT_OFF,
     ENDLESS,
@@ -168,7 +168,7 @@ def test_endless_program_is_cut_off_by_the_clock(hurried, name):
 @pytest.mark.parametrize("name", FORGERIES)
 def test_forgery_scores_zero(hurried, name):
     """A forged verdict is not believed here either."""
-    judge = CodeJudge(OpenTier(name="docker", sandbox=hurried))
+    judge = CodeJudge(hurried)
     verdict = judge.judge(ADD, FORGERIES[name])
     assert verdict.status not in {Status.CORRECT, Status.VERIFIER_ERROR}, verdict
     assert (verdict.strict, verdict.lenient) == (False, False)
@@ -176,7 +176,7 @@ def test_forgery_scores_zero(hurried, name):
 
 def test_honest_program_is_believed(sandbox):
     """The program that adds is right."""
-    judge = CodeJudge(OpenTier(name="docker", sandbox=sandbox))
+    judge = CodeJudge(sandbox)
     assert judge.judge(ADD, "def add(a, b):\n    return a + b\n").status is Status.CORRECT
 
 

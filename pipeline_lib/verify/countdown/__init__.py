@@ -1,1 +1,0 @@
-"""Judge of Countdown solutions."""
