@@ -9,14 +9,12 @@ import threading
 
 import pytest
 
-from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import CodeLimits, MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge
 from pipeline_lib.verify.dispatch import Item, open_verifier
-from pipeline_lib.verify.sandbox.tiers import open_tier
+from tests.unit.verify.code_judge import open_code_judge
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 PARAMS = VerifyParams(
@@ -45,10 +43,7 @@ EXPECTED = [status for _, _, status in CASES.values()]
 
 @pytest.fixture(scope="module", autouse=True)
 def sandbox():
-    try:
-        CodeJudge(open_tier(CodeLimits())).close()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    open_code_judge().close()
 
 
 def judged():

@@ -7,22 +7,10 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
         True,
         "f",
     ),
-    "class as an argument": (
-        "assert f(Node) == 5",
-        "class Node:\n    def __init__(self, v): self.v = v\ndef f(kind): return kind(5).v",
-        True,
-        "f",
-    ),
     "lent function returned": ("def g(): pass\nassert f(g) is g", "def f(g): return g", True, "f"),
     "seed by keyword": (
         "import random\nrandom.seed(a=3)\na = f()\nrandom.seed(a=3)\nassert f() == a",
         "import random\ndef f(): return random.random()",
-        True,
-        "f",
-    ),
-    "numpy prog": (
-        "assert f([1,2])==3",
-        "import numpy as np\ndef f(x): return np.sum(x)",
         True,
         "f",
     ),
@@ -36,12 +24,6 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
         "import numpy as np\nassert np.allclose(f(np.array([1.,2.])),[2,4])",
         "def f(x): return x*2",
         True,
-        "f",
-    ),
-    "numpy tests wrong": (
-        "import numpy as np\nassert np.allclose(f(np.array([1.,2.])),[2,5])",
-        "def f(x): return x*2",
-        False,
         "f",
     ),
     "numpy testing": (
@@ -72,39 +54,15 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
         True,
         "f",
     ),
-    "lambda arg": (
-        "assert f(lambda v: v+1,[1,2])==[2,3]",
-        "def f(g,x): return [g(v) for v in x]",
-        True,
-        "f",
-    ),
-    "lambda arg wrong": (
-        "assert f(lambda v: v+1,[1,2])==[2,3]",
-        "def f(g,x): return x",
-        False,
-        "f",
-    ),
     "generator arg": (
         "assert f(i for i in range(4))==6",
         "def f(x): return sum(x)",
         True,
         "f",
     ),
-    "builtin arg": (
-        "assert f(len,['a','bb'])==[1,2]",
-        "def f(g,x): return list(map(g,x))",
-        True,
-        "f",
-    ),
     "nested callback": (
         "assert f(lambda n: 1 if n<2 else n*f(lambda m: 1, n-1), 5)==5",
         "def f(g,n): return g(n)",
-        True,
-        "f",
-    ),
-    "async": (
-        "import asyncio\nassert asyncio.run(f(2))==4",
-        ("import asyncio\nasync def f(x):\n    await asyncio.sleep(0)\n    return x*x"),
         True,
         "f",
     ),
@@ -150,12 +108,6 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
             "    assert list(p.map(f,[1,2]))==[1,4]"
         ),
         "def f(x): return x*x",
-        None,
-        "f",
-    ),
-    "subprocess in tests": (
-        ("import subprocess\nassert subprocess.run(['true']).returncode==0\nassert f(1)==1"),
-        "def f(x): return x",
         None,
         "f",
     ),
@@ -243,12 +195,6 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
         False,
         "f",
     ),
-    "raise": (
-        "if f(1)!=1: raise RuntimeError('bad')",
-        "def f(x): return 0",
-        False,
-        "f",
-    ),
     "raise right": (
         "if f(1)!=1: raise RuntimeError('bad')",
         "def f(x): return x",
@@ -300,16 +246,6 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
         True,
         "f",
     ),
-    "patched time": (
-        (
-            "from unittest.mock import patch\n"
-            "with patch('time.time', return_value=5):\n"
-            "    assert f()==5"
-        ),
-        "import time\ndef f(): return time.time()",
-        True,
-        "f",
-    ),
     "assertLogs": (
         (
             "import logging, unittest\n"
@@ -357,29 +293,6 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
         True,
         "LRU",
     ),
-    "BST": (
-        "b=BST()\nb.insert(3)\nassert b.items()==[3]",
-        (
-            "class BST:\n"
-            "    def __init__(self): self.d=[]\n"
-            "    def insert(self,k): self.d.append(k)\n"
-            "    def items(self): return self.d"
-        ),
-        True,
-        "BST",
-    ),
-    "Q": (
-        "q=Q()\nq.push(3)\nassert q.pop()==3 and len(q)==0",
-        (
-            "class Q:\n"
-            "    def __init__(self): self.d=[]\n"
-            "    def push(self,k): self.d.append(k)\n"
-            "    def pop(self): return self.d.pop()\n"
-            "    def __len__(self): return len(self.d)"
-        ),
-        True,
-        "Q",
-    ),
     "helper of tests": (
         "def helper(x): return x+1\nassert f(1)==2",
         "def f(x): return helper(x)",
@@ -411,40 +324,6 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
             "    return p"
         ),
         True,
-        "f",
-    ),
-    "tree own class": (
-        (
-            "class TreeNode:\n"
-            "    def __init__(self,val=0,left=None,right=None):\n"
-            "        self.val=val\n"
-            "        self.left=left\n"
-            "        self.right=right\n"
-            "assert f(TreeNode(1,TreeNode(2)))==2"
-        ),
-        (
-            "class TreeNode:\n"
-            "    def __init__(self,val=0,left=None,right=None):\n"
-            "        self.val=val; self.left=left; self.right=right\n"
-            "def f(r): return 1+max(f(r.left),f(r.right)) if r else 0"
-        ),
-        True,
-        "f",
-    ),
-    "linked wrong": (
-        (
-            "class ListNode:\n"
-            "    def __init__(self,val=0,next=None):\n"
-            "        self.val=val\n"
-            "        self.next=next\n"
-            "def out(h):\n"
-            "    r=[]\n"
-            "    while h: r.append(h.val); h=h.next\n"
-            "    return r\n"
-            "assert out(f(ListNode(1,ListNode(2))))==[2,1]"
-        ),
-        "def f(head): return head",
-        False,
         "f",
     ),
     "dataclass": (
@@ -541,12 +420,6 @@ CASES: dict[str, tuple[str, str, bool | None, str]] = {
         True,
         "f",
     ),
-    "prop": (
-        ("import random\nfor _ in range(5):\n    n=random.randint(1,99)\n    assert f(n)==n*n"),
-        "def f(x): return x*x",
-        True,
-        "f",
-    ),
 }
 
 CASES |= {
@@ -556,141 +429,9 @@ CASES |= {
         True,
         "f",
     ),
-    "more: is bool": (
-        "assert f(1) is True and f(0) is False",
-        "def f(x): return x>0",
-        True,
-        "f",
-    ),
-    "more: is none var": (
-        "r=f(0)\nassert r is None\nassert f(1) is not None",
-        "def f(x): return x or None",
-        True,
-        "f",
-    ),
-    "more: sort then": (
-        "a=[3,1]\nr=f(a)\nr.sort()\nassert r==[1,3]",
-        "def f(x): return list(x)",
-        True,
-        "f",
-    ),
-    "more: append loop": (
-        "a=[]\nfor i in range(3):\n    a.append(i)\n    assert f(a)==i",
-        "def f(x): return x[-1]",
-        True,
-        "f",
-    ),
-    "more: pop result": (
-        "r=f([1,2])\nassert r.pop()==2\nassert r==[1]",
-        "def f(x): return list(x)",
-        True,
-        "f",
-    ),
-    "more: dict result": (
-        "d={}\nd['a']=f(1)\nd['b']=f(2)\nassert d=={'a':1,'b':4}",
-        "def f(x): return x*x",
-        True,
-        "f",
-    ),
-    "more: list of results": (
-        "out=[]\nfor i in range(3):\n    out.append(f(i))\nassert out==[0,1,4]",
-        "def f(x): return x*x",
-        True,
-        "f",
-    ),
-    "more: class state": (
-        (
-            "class Counter:\n"
-            "    n=0\n"
-            "def g(x):\n"
-            "    Counter.n+=1\n"
-            "    return f(x)\n"
-            "assert g(2)==4 and Counter.n==1"
-        ),
-        "def f(x): return x*x",
-        True,
-        "f",
-    ),
-    "more: global": (
-        (
-            "n=0\n"
-            "def inc(x):\n"
-            "    global n\n"
-            "    n+=1\n"
-            "    return x\n"
-            "assert f(inc,[1,2])==[1,2]\n"
-            "assert n==2"
-        ),
-        "def f(g,x): return [g(v) for v in x]",
-        True,
-        "f",
-    ),
-    "more: key func": (
-        "assert f(['bb','a'],key=len)==['a','bb']",
-        "def f(x,key=None): return sorted(x,key=key)",
-        True,
-        "f",
-    ),
-    "more: iter arg": (
-        "assert f(iter([1,2,3]))==6",
-        "def f(it):\n    s=0\n    for v in it: s+=v\n    return s",
-        True,
-        "f",
-    ),
-    "more: map arg": (
-        "assert f(map(int,['1','2']))==[1,2]",
-        "def f(m): return list(m)",
-        True,
-        "f",
-    ),
-    "more: zip arg": (
-        "assert f(zip([1],[2]))==[(1,2)]",
-        "def f(m): return list(m)",
-        True,
-        "f",
-    ),
-    "more: range arg": (
-        "assert f(range(3))==3",
-        "def f(m): return len(m)",
-        True,
-        "f",
-    ),
     "more: lambda raising": (
         "def bad(x): raise ValueError('no')\nassert f(bad)=='no'",
         "def f(g):\n    try: g(1)\n    except ValueError as e: return str(e)",
-        True,
-        "f",
-    ),
-    "more: decorator args": (
-        "@f(3)\ndef g(): return 2\nassert g()==6",
-        (
-            "def f(n):\n"
-            "    def d(fn):\n"
-            "        def w(): return n*fn()\n"
-            "        return w\n"
-            "    return d"
-        ),
-        True,
-        "f",
-    ),
-    "more: memo": (
-        (
-            "calls=[]\n"
-            "def slow(x):\n"
-            "    calls.append(x)\n"
-            "    return x\n"
-            "m=f(slow)\n"
-            "assert m(1)==1 and m(1)==1\n"
-            "assert calls==[1]"
-        ),
-        (
-            "def f(fn):\n"
-            "    c={}\n"
-            "    def w(x):\n"
-            "        if x not in c: c[x]=fn(x)\n"
-            "        return c[x]\n"
-            "    return w"
-        ),
         True,
         "f",
     ),
@@ -706,38 +447,6 @@ CASES |= {
         ),
         "def f(fn): return fn",
         False,
-        "f",
-    ),
-    "more: retry": (
-        (
-            "n=[0]\n"
-            "def flaky():\n"
-            "    n[0]+=1\n"
-            "    if n[0]<3: raise IOError('x')\n"
-            "    return 'ok'\n"
-            "assert f(flaky,5)=='ok'\n"
-            "assert n[0]==3"
-        ),
-        (
-            "def f(fn,k):\n"
-            "    for _ in range(k):\n"
-            "        try: return fn()\n"
-            "        except OSError: pass"
-        ),
-        True,
-        "f",
-    ),
-    "more: callback obj": (
-        (
-            "class Obs:\n"
-            "    def __init__(self): self.got=[]\n"
-            "    def notify(self,x): self.got.append(x)\n"
-            "o=Obs()\n"
-            "f(o.notify)\n"
-            "assert o.got==[1]"
-        ),
-        "def f(cb): cb(1)",
-        True,
         "f",
     ),
     "more: obj with method": (
@@ -762,107 +471,15 @@ CASES |= {
         True,
         "f",
     ),
-    "more: format": (
-        "assert f'{f(2.5):.2f}'=='5.00'",
-        "def f(x): return 2*x",
-        True,
-        "f",
-    ),
-    "more: slices": (
-        "assert f([1,2,3])[1:]==[2,1]\nassert f([1,2,3])[-1]==1",
-        "def f(x): return x[::-1]",
-        True,
-        "f",
-    ),
-    "more: unpack": (
-        "a,b=f(7,2)\nassert a==3 and b==1",
-        "def f(x,y): return divmod(x,y)",
-        True,
-        "f",
-    ),
-    "more: chained": (
-        "assert 0<f(1)<5",
-        "def f(x): return 2",
-        True,
-        "f",
-    ),
     "more: any": (
         "assert any(f(i)==4 for i in range(5))",
         "def f(x): return x*x",
         True,
         "f",
     ),
-    "more: all": (
-        "assert all(f(i)==i*i for i in range(5))",
-        "def f(x): return x*x",
-        True,
-        "f",
-    ),
-    "more: float": (
-        "assert abs(f(2)-1.41421)<1e-4",
-        "def f(x): return x**.5",
-        True,
-        "f",
-    ),
     "more: isclose": (
         "import math\nassert math.isclose(f(2),1.41421356,rel_tol=1e-6)",
         "def f(x): return x**.5",
-        True,
-        "f",
-    ),
-    "more: isclose arr": (
-        (
-            "import math\n"
-            "assert all(math.isclose(a,b,rel_tol=1e-6) for a,b in zip(f([2,4]),[1.41421356,2]))"
-        ),
-        "def f(xs): return [x**.5 for x in xs]",
-        True,
-        "f",
-    ),
-    "more: round": (
-        "assert round(f(2),3)==1.414",
-        "def f(x): return x**.5",
-        True,
-        "f",
-    ),
-    "more: counter": (
-        ("from collections import Counter\nassert Counter(f('aab'))==Counter('aba')"),
-        "def f(x): return list(x)",
-        True,
-        "f",
-    ),
-    "more: subset": (
-        "assert set(f(3)) <= {1,2,3}\nassert len(f(3))==3",
-        "def f(n): return list(range(1,n+1))",
-        True,
-        "f",
-    ),
-    "more: valid perm": (
-        "p=f([1,2,3])\nassert sorted(p)==[1,2,3]",
-        "def f(x): return x[::-1]",
-        True,
-        "f",
-    ),
-    "more: property rand": (
-        (
-            "import random\n"
-            "random.seed(1)\n"
-            "x=[random.random() for _ in range(9)]\n"
-            "assert f(x)==sorted(x)"
-        ),
-        "def f(x): return sorted(x)",
-        True,
-        "f",
-    ),
-    "more: raises msg": (
-        (
-            "try:\n"
-            "    f(-1)\n"
-            "    assert False, 'no'\n"
-            "except ValueError as e:\n"
-            "    assert 'neg' in str(e)"
-        ),
-        "def f(x):\n    if x<0: raise ValueError('negative')",
         True,
         "f",
     ),
@@ -889,18 +506,6 @@ CASES |= {
         True,
         "f",
     ),
-    "more: namedtuple def": (
-        (
-            "from typing import NamedTuple\n"
-            "class P(NamedTuple):\n"
-            "    x:int\n"
-            "    y:int\n"
-            "assert f(P(1,2))==3"
-        ),
-        "def f(p): return p.x+p.y",
-        True,
-        "f",
-    ),
     "more: dataclass arg": (
         (
             "from dataclasses import dataclass, field\n"
@@ -914,22 +519,10 @@ CASES |= {
         True,
         "f",
     ),
-    "more: recursion tests": (
-        "import sys\nsys.setrecursionlimit(5000)\nassert f(3000)==3000",
-        "def f(n): return 0 if n==0 else 1+f(n-1)",
-        None,
-        "f",
-    ),
     "more: wrong w reclimit": (
         "import sys\nsys.setrecursionlimit(5000)\nassert f(3)==4",
         "def f(n): return n",
         None,
-        "f",
-    ),
-    "more: timeit": (
-        ("import timeit\nassert timeit.timeit(lambda: f(1), number=10) < 1\nassert f(1)==1"),
-        "def f(x): return x",
-        True,
         "f",
     ),
     "more: graph class": (
@@ -951,63 +544,6 @@ CASES |= {
         ),
         True,
         "Graph",
-    ),
-    "more: matrix class": (
-        (
-            "m=Matrix([[1,2],[3,4]])\n"
-            "assert (m*m).rows==[[7,10],[15,22]]\n"
-            "assert m[0][1]==2\n"
-            "assert (m+m).rows[0]==[2,4]"
-        ),
-        (
-            "class Matrix:\n"
-            "    def __init__(s,r): s.rows=r\n"
-            "    def __mul__(s,o): return Matrix([[sum(a*b for a,b in zip(r,c)) for c in zip(*o.rows)] for r in s.rows])\n"
-            "    def __add__(s,o): return Matrix([[a+b for a,b in zip(x,y)] for x,y in zip(s.rows,o.rows)])\n"
-            "    def __getitem__(s,i): return s.rows[i]"
-        ),
-        True,
-        "Matrix",
-    ),
-    "more: fluent": (
-        "q=Query().select('a').where('b')\nassert str(q)=='select a where b'",
-        (
-            "class Query:\n"
-            "    def __init__(s): s.p=[]\n"
-            "    def select(s,x): s.p.append('select '+x); return s\n"
-            "    def where(s,x): s.p.append('where '+x); return s\n"
-            "    def __str__(s): return ' '.join(s.p)"
-        ),
-        True,
-        "Query",
-    ),
-    "more: linked class": (
-        (
-            "l=LinkedList()\n"
-            "l.append(1)\n"
-            "l.append(2)\n"
-            "assert l.head.value==1\n"
-            "assert l.head.next.value==2\n"
-            "assert l.head.next.next is None\n"
-            "assert list(l)==[1,2]"
-        ),
-        (
-            "class Node:\n"
-            "    def __init__(s,v): s.value=v; s.next=None\n"
-            "class LinkedList:\n"
-            "    def __init__(s): s.head=None\n"
-            "    def append(s,v):\n"
-            "        n=Node(v)\n"
-            "        if not s.head: s.head=n; return\n"
-            "        c=s.head\n"
-            "        while c.next: c=c.next\n"
-            "        c.next=n\n"
-            "    def __iter__(s):\n"
-            "        c=s.head\n"
-            "        while c: yield c.value; c=c.next"
-        ),
-        True,
-        "LinkedList",
     ),
     "more: iterator class": (
         "assert list(Countdown(3))==[3,2,1]",
@@ -1557,40 +1093,6 @@ PUBLISHED: dict[str, tuple[dict[str, str], str, bool | None]] = {
         ),
         True,
     ),
-    "classeval wrong": (
-        {
-            "entry_point": "BankAccount",
-            "tests": (
-                "import unittest\n"
-                "class BankAccountTestDeposit(unittest.TestCase):\n"
-                "    def test_deposit(self):\n"
-                "        a = BankAccount()\n"
-                "        self.assertEqual(a.deposit(1000), 1000)\n"
-            ),
-        },
-        "class BankAccount:\n    def deposit(self, amount): return 5",
-        False,
-    ),
-    "kodcode": (
-        {
-            "entry_point": "two_sum",
-            "tests": (
-                "from solution import two_sum\n"
-                "\n"
-                "def test_basic():\n"
-                "    assert two_sum([2,7],9)==[0,1]\n"
-                "def test_none():\n"
-                "    assert two_sum([1],9) is None"
-            ),
-        },
-        (
-            "def two_sum(x,t):\n"
-            "    for i in range(len(x)):\n"
-            "        for j in range(i):\n"
-            "            if x[i]+x[j]==t: return [j,i]"
-        ),
-        True,
-    ),
     "kodcode two": (
         {
             "entry_point": "enc",
@@ -1660,11 +1162,6 @@ PUBLISHED: dict[str, tuple[dict[str, str], str, bool | None]] = {
         "def f(p): return int(open(p).read())",
         None,
     ),
-    "type check": (
-        {"entry_point": "f", "tests": "assert isinstance(f(1), int)\nassert f(1)==1"},
-        "def f(x): return x",
-        True,
-    ),
     "performance": (
         {
             "entry_point": "f",
@@ -1700,22 +1197,6 @@ PUBLISHED: dict[str, tuple[dict[str, str], str, bool | None]] = {
         "def f(a,b): return a+b",
         True,
     ),
-    "raises in loop": (
-        {
-            "entry_point": "f",
-            "tests": (
-                "for bad in (None,'a',[]):\n"
-                "    try:\n"
-                "        f(bad)\n"
-                "    except TypeError:\n"
-                "        continue\n"
-                "    raise AssertionError('no error')\n"
-                "assert f(1)==2"
-            ),
-        },
-        ("def f(x):\n    if not isinstance(x,int): raise TypeError('x')\n    return x+1"),
-        True,
-    ),
     "np array arg": (
         {
             "entry_point": "f",
@@ -1745,48 +1226,6 @@ PUBLISHED: dict[str, tuple[dict[str, str], str, bool | None]] = {
             ),
         },
         "import numpy as np\ndef f(x): return np.mean(x)",
-        True,
-    ),
-    "np seed in program": (
-        {
-            "entry_point": "f",
-            "tests": (
-                "import numpy as np\nnp.random.seed(0)\na=f()\nnp.random.seed(0)\nassert f()==a"
-            ),
-        },
-        "import numpy as np\ndef f(): return np.random.rand()",
-        True,
-    ),
-    "generator compare": (
-        {
-            "entry_point": "f",
-            "tests": (
-                "import types\n"
-                "g=f(3)\n"
-                "assert isinstance(g, types.GeneratorType)\n"
-                "assert next(g)==0\n"
-                "assert list(g)==[1,2]"
-            ),
-        },
-        "def f(n):\n    yield from range(n)",
-        True,
-    ),
-    "decorator": (
-        {"entry_point": "f", "tests": "@f\ndef g(x): return x+1\nassert g(1)==4"},
-        "def f(fn):\n    def w(*a): return 2*fn(*a)\n    return w",
-        True,
-    ),
-    "closure": (
-        {"entry_point": "f", "tests": "c=f()\nassert c()==1\nassert c()==2"},
-        (
-            "def f():\n"
-            "    n=0\n"
-            "    def inc():\n"
-            "        nonlocal n\n"
-            "        n+=1\n"
-            "        return n\n"
-            "    return inc"
-        ),
         True,
     ),
     "compose": (
@@ -1839,53 +1278,6 @@ PUBLISHED: dict[str, tuple[dict[str, str], str, bool | None]] = {
             ),
         },
         "def f(c): return Color.BLUE if c is Color.RED else Color.RED",
-        True,
-    ),
-    "namedtuple arg": (
-        {
-            "entry_point": "f",
-            "tests": (
-                "from collections import namedtuple\n"
-                "P=namedtuple('P','x y')\n"
-                "assert f([P(1,2),P(3,4)])==P(3,4)"
-            ),
-        },
-        "def f(ps): return max(ps, key=lambda p: p.x)",
-        True,
-    ),
-    "datetime": (
-        {
-            "entry_point": "f",
-            "tests": (
-                "from datetime import date, timedelta\nassert f(date(2024,1,31))==date(2024,2,1)"
-            ),
-        },
-        "from datetime import timedelta\ndef f(d): return d+timedelta(days=1)",
-        True,
-    ),
-    "regex": (
-        {"entry_point": "f", "tests": "import re\nassert re.match(r'^\\d+$', f(3))"},
-        "def f(x): return str(x)",
-        True,
-    ),
-    "any of": (
-        {"entry_point": "f", "tests": "assert f([1,2]) in ([1,2],[2,1])"},
-        "def f(x): return x[::-1]",
-        True,
-    ),
-    "set of results": (
-        {"entry_point": "f", "tests": "assert {f(i) for i in range(3)}=={0,1,4}"},
-        "def f(x): return x*x",
-        True,
-    ),
-    "sorted results": (
-        {"entry_point": "f", "tests": "assert sorted(map(tuple,f([1,2])))==[(1,2),(2,1)]"},
-        ("from itertools import permutations\ndef f(x): return [list(p) for p in permutations(x)]"),
-        True,
-    ),
-    "not mutate": (
-        {"entry_point": "f", "tests": "x=[3,1,2]\ny=f(x)\nassert y==[1,2,3]\nassert x==[3,1,2]"},
-        "def f(x): return sorted(x)",
         True,
     ),
     "logs": (

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
-from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.python_code import humaneval_problem, mbpp_problem
 from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.records import Problem
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.code.judge import CodeJudge, ExtractedCode, extract_code
 from pipeline_lib.verify.sandbox.client import RunReport, TestSuite
-from pipeline_lib.verify.sandbox.tiers import open_tier
 from tests.synthetic_data import FORGERY_OF_HUMANEVAL_1, HUMANEVAL
+from tests.unit.verify.code_judge import open_code_judge
 
 SQUARE = "def square(x):\n    return x * x\n"
 GOLD = CodeGold(entry_point="square", tests="assert square(3) == 9\nassert square(-1) == 1")
@@ -25,11 +23,7 @@ SAMPLE_STRIDE = 20
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[CodeJudge]:
-    try:
-        opened = CodeJudge(open_tier(CodeLimits(timeout_s=20)))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    with opened:
+    with open_code_judge(timeout_s=20) as opened:
         yield opened
 
 
@@ -229,11 +223,7 @@ def test_hash_order_is_the_same_in_every_jail():
     orders = []
     program = "def f():\n    return list({'a', 'b', 'c', 'd', 'e', 'f', 'g'})\n"
     for _ in range(2):
-        try:
-            opened = CodeJudge(open_tier(CodeLimits()))
-        except SandboxUnavailableError as error:
-            pytest.skip(str(error))
-        with opened:
+        with open_code_judge() as opened:
             verdicts = [
                 opened.judge(CodeGold(entry_point="f", tests=f"assert f()[0] == {c!r}"), program)
                 for c in "abcdefg"
@@ -342,9 +332,5 @@ def test_all_canonical_solutions_pass(reference_data, tier):
     """All 164 of HumanEval and 974 of MBPP are correct, hence none is a reward hack; none is excepted."""
     chosen = problems(reference_data)
     assert len(chosen) == 164 + 974
-    try:
-        opened = CodeJudge(open_tier(CodeLimits(timeout_s=30, tier=tier)))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    with opened:
+    with open_code_judge(timeout_s=30, tier=tier) as opened:
         assert not_correct(opened, chosen) == {}

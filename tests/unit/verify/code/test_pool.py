@@ -1,31 +1,19 @@
 """A pool of jails: the verdicts of a single one, and nothing left behind."""
 
 import psutil
-import pytest
 
-from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.code.judge import CodeJudge, open_judge
 from pipeline_lib.verify.pool import MAX_STRAGGLERS, Pool
-from pipeline_lib.verify.sandbox.tiers import open_tier
+from tests.unit.verify.code_judge import open_code_judge
 
 GOLD = CodeGold(entry_point="f", tests="assert f(2) == 4\nassert f(3) == 6")
 RIGHT = "def f(x):\n    return 2 * x\n"
 WRONG = "def f(x):\n    return x + 2\n"
 SLEEPS = "import time\ndef f(x):\n    time.sleep(600)\n"
 SPINS = "def f(x):\n    while True:\n        pass\n"
-
-
-@pytest.fixture
-def real_pool():
-    try:
-        pool = open_judge(VerifyParams(code=CodeLimits(timeout_s=1.5)), workers=1)
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    with pool:
-        yield pool
 
 
 class BrokenSandbox:
@@ -58,22 +46,20 @@ def outcomes(verdicts: list[Verdict]):
     ]
 
 
-def test_the_same_verdicts_as_one_after_another(real_pool):
+def test_the_same_verdicts_as_one_after_another():
     """Six programs that never end among twelve others: the pool says of each what one jail says."""
     programs = [RIGHT, SLEEPS, WRONG, SPINS] * 3 + [RIGHT, "1 / 0\n", "no code"] * 2
     pairs = [(GOLD, program) for program in programs]
-    with CodeJudge(open_tier(CodeLimits(timeout_s=1.5))) as judge:
+    with open_code_judge(timeout_s=1.5) as judge:
         alone = {program: judge.judge(GOLD, program) for program in set(programs)}
-    assert outcomes(real_pool.judge(pairs)) == outcomes([alone[program] for program in programs])
+    with open_judge(VerifyParams(code=CodeLimits(timeout_s=1.5)), workers=1) as pool:
+        assert outcomes(pool.judge(pairs)) == outcomes([alone[program] for program in programs])
 
 
 def test_nothing_is_left_of_the_jails():
     """Processes and descriptors are after a batch with slow programs what they were before."""
     process = psutil.Process()
-    try:
-        open_judge(VerifyParams(code=CodeLimits()), workers=1).close()
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
+    open_code_judge().close()
     children, descriptors = process.children(recursive=True), process.num_fds()
     with open_judge(VerifyParams(code=CodeLimits(timeout_s=1.0)), workers=2) as pool:
         verdicts = pool.judge([(GOLD, program) for program in [SLEEPS] * 3 + [RIGHT]])

@@ -4,26 +4,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.program import PROGRAM, ProgramGold, agrees
 from pipeline_lib.kinds.table import KINDS
-from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.code.judge import CodeJudge, ProgramJudge
-from pipeline_lib.verify.sandbox.tiers import Sandbox, open_tier
+from pipeline_lib.verify.sandbox.tiers import Sandbox
+from tests.unit.verify.code_judge import open_code_judge
 
 GOLD = ProgramGold(tests=(("2\n1 2\n", "3\n"), ("3\n1 2 3\n", "6\n")))
 
 
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
-def opened(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    try:
-        tier = open_tier(CodeLimits(timeout_s=2, tier=request.param))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    yield tier
-    tier.sandbox.close()
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    with open_code_judge(timeout_s=2, tier=request.param) as judge:
+        yield judge._sandbox
 
 
 STYLES = {
@@ -63,9 +58,9 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("name", STYLES)
-def test_program_reads_and_writes_as_a_process(opened, name):
+def test_program_reads_and_writes_as_a_process(sandbox, name):
     """However it reads its input and ends: right, and wrong if another sum is expected."""
-    judge = ProgramJudge(opened)
+    judge = ProgramJudge(sandbox)
     verdict = judge.judge(GOLD, f"```python\n{STYLES[name]}\n```")
     assert (verdict.status, verdict.strict) == (Status.CORRECT, True), verdict.detail
     other = ProgramGold(tests=(*GOLD.tests[:1], (GOLD.tests[1][0], "7")))
@@ -73,22 +68,22 @@ def test_program_reads_and_writes_as_a_process(opened, name):
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_failure_has_its_status(opened, name):
+def test_failure_has_its_status(sandbox, name):
     """One test that fails decides."""
     program, status = FAILURES[name]
-    verdict = ProgramJudge(opened).judge(GOLD, program)
+    verdict = ProgramJudge(sandbox).judge(GOLD, program)
     assert verdict.status is status, verdict.detail
     assert not verdict.lenient
 
 
-def test_time_limit_is_for_each_test(opened):
+def test_time_limit_is_for_each_test(sandbox):
     """Three tests of 0.9 of 2 CPU seconds pass."""
     program = "import time\nwhile time.process_time() < .9: pass\nprint(input())"
     gold = ProgramGold(tests=tuple((f"{n}\n", f"{n}\n") for n in range(3)))
-    assert ProgramJudge(opened).judge(gold, program).lenient in (True, None)
+    assert ProgramJudge(sandbox).judge(gold, program).lenient in (True, None)
 
 
-def test_program_knows_no_expected_output(opened):
+def test_program_knows_no_expected_output(sandbox):
     """Nothing but the input of one test is there to be read."""
     program = (
         "import gc\nseen = [o for o in gc.get_objects() if isinstance(o, (list, tuple, dict))]\n"
@@ -96,16 +91,16 @@ def test_program_knows_no_expected_output(opened):
         "print(*[v for v in texts if isinstance(v, str) and v == 'a sec' + 'ret'][:1])"
     )
     gold = ProgramGold(tests=(("1\n", "a secret\n"),))
-    verdict = ProgramJudge(opened).judge(
+    verdict = ProgramJudge(sandbox).judge(
         gold, program.replace("'a sec' + 'ret'", "'a sec' + str('ret')")
     )
     assert verdict.status is Status.WRONG, verdict.detail
 
 
-def test_block_that_reads_its_input_is_the_program(opened):
+def test_block_that_reads_its_input_is_the_program(sandbox):
     """An example of a run in a later block is not."""
     text = f"```python\n{STYLES['input']}\n```\nFor example:\n```\n2\n1 2\n```\n"
-    verdict = ProgramJudge(opened).judge(GOLD, text)
+    verdict = ProgramJudge(sandbox).judge(GOLD, text)
     assert (verdict.lenient, verdict.strict) == (True, False)
 
 
@@ -142,7 +137,7 @@ COMPLETED = {
 
 
 @pytest.mark.parametrize("name", COMPLETED)
-def test_prompt_precedes_a_completion(opened, name):
+def test_prompt_precedes_a_completion(sandbox, name):
     """A line with the prompt is judged as published: its helpers are the tests' and the program's."""
     prompt = "from typing import List\n\ndef shift(x):\n    return x\n\ndef f(x):\n    'Add one.'\n"
     row = {
@@ -153,5 +148,5 @@ def test_prompt_precedes_a_completion(opened, name):
     gold = KINDS["code"].read_line(row)
     assert isinstance(gold, CodeGold)
     assert KINDS["code"].read_line(KINDS["code"].write_line(gold)) == gold
-    verdict = CodeJudge(opened).judge(gold, COMPLETED[name])
+    verdict = CodeJudge(sandbox).judge(gold, COMPLETED[name])
     assert verdict.lenient, verdict.detail

@@ -4,21 +4,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CODE, CodeGold
-from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verify.code.judge import CodeJudge, extract_code
-from pipeline_lib.verify.sandbox.tiers import open_tier
 from tests.unit.verify.code.style_cases import CASES, FORGED, PUBLISHED
+from tests.unit.verify.code_judge import open_code_judge
 
 
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
 def judge(request: pytest.FixtureRequest) -> Iterator[CodeJudge]:
-    try:
-        opened = CodeJudge(open_tier(CodeLimits(timeout_s=5, tier=request.param)))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    with opened:
+    with open_code_judge(timeout_s=5, tier=request.param) as opened:
         yield opened
 
 
@@ -182,12 +176,8 @@ def test_nothing_of_a_program_is_left_in_the_memory_that_others_inherit(tier):
         "            found += at is not None and wanted in ctypes.string_at(at, size)\n"
         "    return found\n"
     )
-    try:
-        opened = CodeJudge(open_tier(CodeLimits(timeout_s=5, tier=tier)))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
     gold = CodeGold(entry_point="f", tests="assert f(0) == 0")
-    with opened:
+    with open_code_judge(timeout_s=5, tier=tier) as opened:
         for _ in range(3):
             assert opened.judge(gold, writer).lenient
             verdict = opened.judge(gold, reader)

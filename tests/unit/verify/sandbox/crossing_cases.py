@@ -763,7 +763,6 @@ NULL_AT_WORST = {
         "class TooLow(Exception): pass\ntry:\n    f(-1)\nexcept TooLow:\n    pass\nelse:\n    assert False",
         "class TooLow(Exception): pass\ndef f(x):\n    raise TooLow",
     ),
-    "numpy": ("assert f([1, 2]) == 3", "import numpy as np\ndef f(x):\n    return int(np.sum(x))"),
     "numpy later": (
         "assert f([1, 2]) == 3",
         "def f(x):\n    import numpy as np\n    return int(np.sum(x))",
@@ -779,26 +778,6 @@ NULL_AT_WORST = {
     "pandas": (
         "assert f([1, 2]) == 3",
         "from pandas import Series\ndef f(x):\n    return int(Series(x).sum())",
-    ),
-    "coroutine": (
-        "import asyncio\nassert asyncio.run(f(2)) == 4",
-        "async def f(x):\n    return x * x",
-    ),
-    "answers from the keyboard": (
-        "import sys, io\nsys.stdin = io.StringIO('3')\nassert f() == 3",
-        "def f():\n    return int(input())",
-    ),
-    "patched input": (
-        "from unittest.mock import patch\nwith patch('builtins.input', return_value='3'):\n    assert f() == 3",
-        "def f():\n    return int(input())",
-    ),
-    "environment": (
-        "import os\nos.environ['KEY'] = '3'\nassert f() == '3'",
-        "import os\ndef f():\n    return os.environ['KEY']",
-    ),
-    "file of the tests": (
-        "open('data.txt', 'w').write('3')\nassert f() == '3'",
-        "def f():\n    return open('data.txt').read()",
     ),
     "precision": (
         "import decimal\ndecimal.getcontext().prec = 3\nassert str(f()) == '0.333'",
@@ -823,10 +802,6 @@ NULL_AT_WORST = {
     "absent attribute": (
         "root = Node(1)\nassert f(root) == 1 and getattr(root, 'next', None) is None",
         "class Node:\n    def __init__(self, v): self.v = v\ndef f(n):\n    return n.v",
-    ),
-    "signature": (
-        "import inspect\nassert len(inspect.signature(f).parameters) == 2",
-        "def f(a, b):\n    return a",
     ),
     "documentation": ("assert 'sum' in f.__doc__", "def f():\n    'sum'"),
     "cache": (
@@ -870,13 +845,6 @@ NULL_AT_WORST = {
             "    n = None\n    for v in reversed(x):\n        n = N(v, n)\n    return n"
         ),
     ),
-    "warning": (
-        (
-            "import warnings\nwith warnings.catch_warnings(record=True) as w:\n"
-            "    warnings.simplefilter('always')\n    f()\nassert len(w) == 1"
-        ),
-        "import warnings\ndef f():\n    warnings.warn('x')",
-    ),
     "NaN beside numbers": (
         (
             "for x, y in [(1, 1.0), (0, float('nan'))]:\n"
@@ -884,7 +852,6 @@ NULL_AT_WORST = {
         ),
         "def f(x):\n    return 1 / x if x else float('nan')",
     ),
-    "no assert": ("if f(1) != 1:\n    raise ValueError", "def f(x):\n    return x"),
 }
 
 

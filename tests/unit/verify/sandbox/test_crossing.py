@@ -9,12 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
-from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.code.judge import CodeJudge
-from pipeline_lib.verify.sandbox.tiers import open_tier
+from tests.unit.verify.code_judge import open_code_judge
 from tests.unit.verify.sandbox import crossing_cases
 from tests.unit.verify.sandbox.crossing_cases import HONEST, WRONG, Case
 
@@ -24,11 +22,7 @@ CHEAP = 60
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[CodeJudge]:
-    try:
-        opened = CodeJudge(open_tier(CodeLimits(timeout_s=5)))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    with opened:
+    with open_code_judge(timeout_s=5) as opened:
         yield opened
 
 
@@ -138,11 +132,7 @@ SPIN += "    while time.process_time() - start < x: pass\n    return x\n"
 
 @pytest.fixture
 def hurried() -> Iterator[CodeJudge]:
-    try:
-        opened = CodeJudge(open_tier(CodeLimits(timeout_s=0.5)))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    with opened:
+    with open_code_judge(timeout_s=0.5) as opened:
         yield opened
 
 
@@ -174,11 +164,7 @@ def test_machine_under_load_takes_no_score_away(hurried):
 def test_cpu_seconds_end_an_endless_loop():
     """A program that gets its CPU seconds and does not end scores 0."""
     gold = CodeGold(entry_point="f", tests="assert f(1) == 1")
-    try:
-        opened = CodeJudge(open_tier(CodeLimits(timeout_s=0.2)))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    with opened:
+    with open_code_judge(timeout_s=0.2) as opened:
         # A machine that gives it no share of a core at all may leave it unscored, but not thrice.
         for _ in range(3):
             verdict = opened.judge(gold, "def f(x):\n    while True: pass\n")

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
-from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.code.judge import CodeJudge
-from pipeline_lib.verify.sandbox.tiers import open_tier
+from tests.unit.verify.code_judge import open_code_judge
 from tests.unit.verify.sandbox.hostile_programs import FORGERIES
 
 MBPP = CodeGold(entry_point="add", tests="assert add(2, 3) == 5\nassert add([1], [2]) == [1, 2]\n")
@@ -23,11 +21,7 @@ HONEST = "def add(a, b):\n    return a + b\n"
 
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
 def judge(request: pytest.FixtureRequest) -> Iterator[CodeJudge]:
-    try:
-        opened = CodeJudge(open_tier(CodeLimits(timeout_s=2, tier=request.param)))
-    except SandboxUnavailableError as error:
-        pytest.skip(str(error))
-    with opened:
+    with open_code_judge(timeout_s=2, tier=request.param) as opened:
         yield opened
 
 

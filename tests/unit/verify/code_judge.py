@@ -1,0 +1,18 @@
+"""Judge of programs for tests, which are skipped where no sandbox works."""
+
+from typing import Any
+
+import pytest
+
+from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.params.paths import CodeLimits
+from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.sandbox.tiers import open_tier
+
+
+def open_code_judge(**limits: Any) -> CodeJudge:
+    """A judge with these limits."""
+    try:
+        return CodeJudge(open_tier(CodeLimits(**limits)))
+    except SandboxUnavailableError as error:
+        pytest.skip(str(error))
