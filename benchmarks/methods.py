@@ -64,7 +64,6 @@ METHODS: Mapping[str, Overrides] = {
     "dapo": variant("dapo"),
     "gspo": variant("gspo"),
     "cispo": variant("cispo"),
-    # RLOO's loss in TRL has no entropy term.
     "rloo": {**ONLINE, "train.method": "rloo", "train.entropy_coef": 0.0},
     "ppo": {
         **ONLINE,

@@ -27,7 +27,7 @@ _GROUP_RELATIVE = frozenset({Method.GRPO, Method.RLOO})
 
 
 class Variant(StrEnum):
-    """The loss of GRPO; `training.online.grpo_variants` defines each."""
+    """The loss of GRPO; `train.online.grpo` defines each."""
 
     DAPO = "dapo"
     GRPO = "grpo"
@@ -104,7 +104,7 @@ class TrainParams(Section):
     """Sampler of online methods. in_process: the policy in memory. endpoint: the engine of ``serve``, with
     the policy's LoRA adapter loaded at every step."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
-    """Weight of the bonus for the mean entropy of a token, in nats (GRPO and PPO)."""
+    """Weight of the bonus for the mean entropy of a token, in nats (online methods)."""
     warm_start_steps: Whole = 800
     """Steps of SFT on the distinct correct stored paths before an online method; 0 skips it."""
     warm_start_batch_size: Count = 64
@@ -129,8 +129,6 @@ class TrainParams(Section):
                 f"advantage={self.advantage}; method={self.method.value} has no advantages: set an "
                 "online method, as method=grpo, or advantage=null"
             )
-        if self.method is Method.RLOO and self.entropy_coef:
-            yield f"entropy_coef={self.entropy_coef}; the loss of RLOO has no entropy term, set 0"
         if self.rollouts == "endpoint" and not (self.method in ONLINE and self.lora.enabled):
             yield (
                 "rollouts=endpoint; the engine gets each step's weights as an adapter, so it needs "

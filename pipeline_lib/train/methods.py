@@ -26,9 +26,8 @@ from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.train.memory import longest_row
 from pipeline_lib.train.offline import dpo, sft
-from pipeline_lib.train.online import grpo, rewards, rloo
+from pipeline_lib.train.online import grpo, rewards
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
-from pipeline_lib.train.online.rollout_settings import RolloutSettings
 from pipeline_lib.train.online.rollouts import EndpointRollouts, PathSource, make_rollout_func
 from pipeline_lib.train.phases import MakeTrainer, Phase, Progress, Row, TrainContext
 from pipeline_lib.train.ppo import trainer as ppo
@@ -173,46 +172,23 @@ def _dpo_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
 
 
 def _grpo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
-    params = request.params
+    source_of = _path_source(request, stack)
     make_trainer = grpo.trainer_factory(
         request.rows,
+        request.params,
         rewards=_rewards(request, stack),
-        rollouts=_rollouts(request, stack),
-        objective=grpo.Objective(
-            variant=params.variant,
-            advantage=params.advantage,
-            entropy_coef=params.entropy_coef,
-        ),
-        lora=params.lora,
-    )
-    return _online_phases(request, make_trainer)
-
-
-def _rloo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
-    make_trainer = rloo.trainer_factory(
-        request.rows,
-        reward=_rewards(request, stack).single,
-        rollouts=_rollouts(request, stack),
-        advantage=request.params.advantage,
-        lora=request.params.lora,
+        make_rollouts=lambda policy: make_rollout_func(source_of(policy)),
+        max_new_tokens=request.max_new_tokens,
     )
     return _online_phases(request, make_trainer)
 
 
 def _ppo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
-    params = request.params
     make_trainer = ppo.trainer_factory(
         request.rows,
+        request.params,
         reward=_rewards(request, stack).single,
         source_of=_path_source(request, stack),
-        plan=ppo.Plan(
-            params=params.ppo,
-            group_size=params.group_size,
-            advantage=params.advantage,
-            updates=params.updates_per_rollout,
-            entropy_coef=params.entropy_coef,
-            lora=params.lora,
-        ),
     )
     return _online_phases(request, make_trainer)
 
@@ -244,17 +220,6 @@ def _warm_start(request: TrainingRequest) -> Phase:
         schedule=schedule_warm_start(params),
         make_trainer=make_trainer,
         row_tokens=sft.row_tokens(request.warm_start_rows),
-    )
-
-
-def _rollouts(request: TrainingRequest, stack: ExitStack) -> RolloutSettings:
-    source_of = _path_source(request, stack)
-    return RolloutSettings(
-        group_size=request.params.group_size,
-        max_new_tokens=request.max_new_tokens,
-        updates=request.params.updates_per_rollout,
-        make_rollouts=lambda policy: make_rollout_func(source_of(policy)),
-        use_sampling_logprobs=request.params.rollouts == "endpoint",
     )
 
 
@@ -290,7 +255,7 @@ TRAINERS: Mapping[Method, PhasesOf] = {
     Method.SFT: _sft_phases,
     Method.DPO: _dpo_phases,
     Method.GRPO: _grpo_phases,
-    Method.RLOO: _rloo_phases,
+    Method.RLOO: _grpo_phases,
     Method.PPO: _ppo_phases,
 }
 """The phases of each method."""

@@ -8,7 +8,7 @@ import itertools
 import math
 import pathlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -248,6 +248,13 @@ def order_rows(rows: Dataset, settings: TrainerSettings, *, sequences_per_row: i
         if len(indices) >= count:
             break
     return rows.select(indices[:count])
+
+
+def select_prompts(rows: Sequence[Row], settings: TrainerSettings, *, group_size: int) -> Dataset:
+    """``prompt`` and ``problem_id`` of as many rows as a phase of an online method consumes."""
+    names = ("prompt", "problem_id")
+    problems = Dataset.from_list([{name: row[name] for name in names} for row in rows])
+    return order_rows(problems, settings, sequences_per_row=group_size)
 
 
 def count_tokens(rows: Any, *columns: str) -> int:

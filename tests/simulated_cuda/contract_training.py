@@ -94,8 +94,6 @@ def test_methods(method, lora, request_for, tmp_path, updates):
 
     def train(folder: pathlib.Path) -> str:
         changes = {"steps": 1, "warm_start_steps": 1, "lora": {"enabled": lora, "rank": 4}}
-        if method is Method.RLOO:
-            changes["entropy_coef"] = 0
         return train_policy(request_for(method, folder, train=changes)).digest
 
     check(train, tmp_path, updates)

@@ -29,14 +29,13 @@ from benchmarks.lib.training.cases import ENDS, SEED, Case, make_problems, promp
 from pipeline_lib.determinism import trainer_seed
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.params.train import LoraParams
+from pipeline_lib.params.train import LoraParams, Method, TrainParams
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.online import grpo
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
 from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
-from pipeline_lib.train.online.rollout_settings import RolloutSettings
 from pipeline_lib.train.online.rollouts import make_rollout_func
 from pipeline_lib.train.phases import Phase, Row, Schedule, TrainContext, order_rows, run_phase
 from pipeline_lib.train.trainer_settings import TrainerSettings
@@ -179,17 +178,13 @@ def grpo_ours(job: Job, meter: Meter) -> None:
     with open_rewards(case) as verifier:
         make_trainer = grpo.trainer_factory(
             prompt_rows(problems, shown=case.shown),
+            TrainParams(method=Method.GRPO, group_size=case.group_size),
             rewards=verified_alone(
                 make_verified_reward({problem.id: problem.gold for problem in problems}, verifier),
                 verifier,
             ),
-            rollouts=RolloutSettings(
-                group_size=case.group_size,
-                max_new_tokens=case.max_new_tokens,
-                make_rollouts=lambda _source: make_rollout_func(live),
-            ),
-            objective=grpo.Objective(),
-            lora=LoraParams(),
+            make_rollouts=lambda _source: make_rollout_func(live),
+            max_new_tokens=case.max_new_tokens,
         )
         _run_phase(job, make_trainer, meter, tokens=lambda _, m: m["mean_tokens"] * job.sequences)
 

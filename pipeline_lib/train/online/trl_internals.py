@@ -13,11 +13,9 @@ import torch
 from datasets import Dataset
 from trl.trainer.dpo_trainer import DPOTrainer
 from trl.trainer.grpo_trainer import GRPOTrainer
-from trl.trainer.rloo_trainer import RLOOTrainer
 from typing_extensions import override
 
 from pipeline_lib.train.advantages.rules import AdvantageRule, compute_advantages
-from pipeline_lib.train.online.rollouts import RolloutFunc
 from pipeline_lib.train.online.unpadded_logprobs import UnpaddedScorer
 from pipeline_lib.train.phases import count_tokens
 from pipeline_lib.train.token_budget import Tokens, count_reused
@@ -26,8 +24,8 @@ from pipeline_lib.train.token_budget import Tokens, count_reused
 class UnpaddedLogprobs:
     """Mixin that scores paths in passes without padding.
 
-    Listed before GRPOTrainer or RLOOTrainer among the bases: both call these methods on themselves and
-    have no argument that would replace them.
+    Listed before GRPOTrainer among the bases, which calls these methods on itself and has no argument that
+    would replace them.
     """
 
     _grad_B: torch.Tensor | None = None
@@ -142,33 +140,6 @@ class VerifiedGrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
         if self._use_sampling_logprobs:
             scored["old_per_token_logps"] = scored["sampling_per_token_logps"]
         return scored
-
-
-class VerifiedRlooTrainer(GroupAdvantages, UnpaddedLogprobs, RLOOTrainer):
-    """TRL's trainer, with the ``rollout_func`` that TRL offers for GRPO alone."""
-
-    def __init__(self, *, rollout_func: RolloutFunc, **options: Any) -> None:
-        super().__init__(**options)
-        self._rollout_func = rollout_func
-        self._drawn: dict[str, list[Any]] = {}
-
-    @override
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's result, for paths drawn beforehand. ``failed`` joins the columns of the reward function."""
-        self._drawn = self._rollout_func([row["prompt"] for row in inputs], self)
-        for row, failed in zip(inputs, self._drawn["failed"], strict=True):
-            row["failed"] = failed
-        return super()._generate_and_score_completions(inputs)
-
-    @override
-    def _tokenize_prompts(self, *_: Any) -> Any:
-        """The prompts of the drawn paths, with no images, where TRL would tokenize."""
-        return self._drawn["prompt_ids"], None, {}
-
-    @override
-    def _generate_single_turn(self, *_: Any) -> Any:
-        """The drawn paths, where TRL would generate."""
-        return self._drawn["completion_ids"]
 
 
 class TokenizedDpoTrainer(DPOTrainer):

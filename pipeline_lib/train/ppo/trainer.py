@@ -1,30 +1,25 @@
 """PPO as a trainer of transformers: its loop, checkpoints, schedule and log, with a training step for PPO.
 
-A step draws new paths, scores them once with policy, critic and reference, and makes ``updates`` passes
-over them in ``minibatches`` parts, each with an update of the weights. All of it is one step of the
-trainer, so that no checkpoint falls between a draw and its last update: drawn paths need not be saved,
-and a resumed run computes what an unbroken one does.
-
-Only public methods of the trainer are overridden.
+A step draws new paths, scores them once with policy, critic and reference, and makes
+``updates_per_rollout`` passes over them in ``minibatches`` parts, each with an update of the weights.
 """
 
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch.nn.utils import clip_grad_norm_
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer
 from typing_extensions import override
 
 from pipeline_lib.engines.tokens import decode_completion
-from pipeline_lib.params.train import LoraParams, PpoParams
+from pipeline_lib.params.train import TrainParams
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.train.advantages.rules import find_rule
+from pipeline_lib.train.online.draw_trainer import DrawTrainer
 from pipeline_lib.train.online.rewards import RewardFunction
-from pipeline_lib.train.online.rollout_settings import select_prompts
 from pipeline_lib.train.online.rollouts import PathSource
 from pipeline_lib.train.phases import MakeTrainer, Row
 from pipeline_lib.train.ppo import losses
@@ -32,62 +27,39 @@ from pipeline_lib.train.ppo.drawing import JudgedPaths, find_end_ids
 from pipeline_lib.train.ppo.experience import Experience, make_experience
 from pipeline_lib.train.ppo.losses import TokenMeans
 from pipeline_lib.train.ppo.path_batch import PathBatch, collate
-from pipeline_lib.train.ppo.token_scores import (
-    Reference,
-    TokenScores,
-    compute_logprobs,
-    score_tokens,
-)
+from pipeline_lib.train.ppo.token_scores import TokenScores, compute_logprobs, score_tokens
 from pipeline_lib.train.ppo.value_head import SaveValueHead, ValueHead
-from pipeline_lib.train.token_budget import Tokens, count_reused
 from pipeline_lib.train.trainer_settings import TrainerSettings
-from pipeline_lib.train.weights.adapters import attach
 from pipeline_lib.train.weights.policies import Policy
 
 _MAX_PASS_PATHS = 128
 """A pass over more paths is no faster, and pads all of them to the longest."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Settings of a training step."""
-
-    params: PpoParams
-    group_size: int
-    """Paths per prompt."""
-    advantage: str | None = None
-    """A name in `advantages.rules.RULES`: GAE then distributes the group-relative advantage of a path
-    over its tokens, and the critic learns the deviation from the group. None takes the reward."""
-    updates: int
-    """Passes over the paths of a draw."""
-    entropy_coef: float
-    """Weight of the bonus for the mean entropy of a token, in nats."""
-    lora: LoraParams
-
-
 def trainer_factory(
     rows: Sequence[Row],
+    params: TrainParams,
     *,
     reward: RewardFunction,
     source_of: Callable[[str], PathSource],
-    plan: Plan,
 ) -> MakeTrainer:
     """A factory of trainers on rows with a ``problem_id`` and a rendered ``prompt``.
 
     Args:
         rows: the problems to draw paths for.
+        params: settings of a step. With an ``advantage`` rule GAE distributes the group-relative advantage
+            of a path over its tokens, and the critic learns the deviation from the group.
         reward: of each path; None where drawing or verifying failed.
         source_of: from a policy's folder or hub id to the source of its paths.
-        plan: settings of a step.
     """
 
     def make(policy: Policy, settings: TrainerSettings) -> Trainer:
-        return PpoTrainer(policy, settings, rows, reward, source_of(policy.source), plan)
+        return PpoTrainer(policy, settings, rows, params, reward, source_of(policy.source))
 
     return make
 
 
-class PpoTrainer(Trainer):
+class PpoTrainer(DrawTrainer):
     """Draws, verifies, scores and updates in each step; see the module's docstring."""
 
     def __init__(
@@ -95,36 +67,26 @@ class PpoTrainer(Trainer):
         policy: Policy,
         settings: TrainerSettings,
         rows: Sequence[Row],
+        params: TrainParams,
         reward: RewardFunction,
         source: PathSource,
-        plan: Plan,
     ) -> None:
-        self._plan, self._reward, self._source = plan, reward, source
-        self._advantage_rule = find_rule(plan.advantage) if plan.advantage else None
-        self._tokenizer = policy.tokenizer
-        micro_batch = settings["per_device_train_batch_size"]
-        self._pass_size = min(micro_batch, _MAX_PASS_PATHS)
-        paths = micro_batch * settings["gradient_accumulation_steps"]
-        whole = {
-            "per_device_train_batch_size": paths // plan.group_size,
-            "gradient_accumulation_steps": 1,
-            "remove_unused_columns": False,
-        }
-        args = settings.make(TrainingArguments, **whole)
-        penalized = plan.params.kl_coef > 0
-        self._reference = Reference.of(policy.model, plan.lora, args.device) if penalized else None
+        self._params, self._reward, self._source = params, reward, source
+        self._advantage_rule = find_rule(params.advantage) if params.advantage else None
+        self._pass_size = min(settings["per_device_train_batch_size"], _MAX_PASS_PATHS)
         super().__init__(
-            model=attach(policy.model, plan.lora, checkpointing=args.gradient_checkpointing),
-            args=args,
-            train_dataset=select_prompts(rows, settings, group_size=plan.group_size),
-            data_collator=_keep_rows,
-            processing_class=policy.tokenizer,
+            policy,
+            settings,
+            rows,
+            group_size=params.group_size,
+            updates=params.updates_per_rollout,
+            lora=params.lora,
+            keeps_reference=params.ppo.kl_coef > 0,
         )
         channels = policy.model.config.get_text_config().hidden_size
-        self.value_head = ValueHead(channels).to(args.device)
+        self.value_head = ValueHead(channels).to(self.args.device)
         self.add_callback(SaveValueHead(self.value_head))
         self._end_ids = find_end_ids(policy)
-        self._step_metrics: dict[str, float] = {}
 
     @override
     def train(self, resume_from_checkpoint: Any = None, *more: Any, **options: Any) -> Any:
@@ -154,14 +116,14 @@ class PpoTrainer(Trainer):
         model.train()
         for number, places in enumerate(self._minibatches(len(paths))):
             if number:
-                self._update(model)
+                self.update(model)
             self._add_gradients(model, experience.part(places), means)
         self._step_metrics |= means.means()
         return torch.tensor(self._step_metrics.pop("objective"), device=self.args.device)
 
     def _draw(self, model: Any, rows: Sequence[Row]) -> JudgedPaths:
         """A group of new paths for each row, with their rewards; the reward function logs to the step."""
-        rows = [row for row in rows for _ in range(self._plan.group_size)]
+        rows = [row for row in rows for _ in range(self._group_size)]
         paths = self._source.draw(
             [row["prompt"] for row in rows],
             model=self.accelerator.unwrap_model(model),
@@ -184,7 +146,7 @@ class PpoTrainer(Trainer):
             paths=paths,
             rewards=rewards,
             end_ids=self._end_ids,
-            group_size=self._plan.group_size,
+            group_size=self._group_size,
             advantage_rule=self._advantage_rule,
         )
 
@@ -210,15 +172,15 @@ class PpoTrainer(Trainer):
             kl_BT = losses.k3_kl(logprobs_BT, reference_BT)
             self._step_metrics["kl"] = losses.masked_mean(kl_BT, batch.mask_BT)
         return make_experience(
-            batch, logprobs_BT, values_BT, self._plan.params, reference_BT=reference_BT
+            batch, logprobs_BT, values_BT, self._params.ppo, reference_BT=reference_BT
         )
 
     def _minibatches(self, count: int) -> Iterator[torch.Tensor]:
         """Places of the paths of each update."""
-        for turn in range(self._plan.updates):
+        for turn in range(self._updates):
             names = ("minibatches", self.state.global_step, turn)
             order = child_generator(self.args.seed, *names).permutation(count)
-            for places in np.array_split(order, min(self._plan.params.minibatches, count)):
+            for places in np.array_split(order, min(self._params.ppo.minibatches, count)):
                 yield torch.from_numpy(places)
 
     def _add_gradients(self, model: Any, experience: Experience, means: TokenMeans) -> None:
@@ -236,14 +198,14 @@ class PpoTrainer(Trainer):
             model,
             self.value_head,
             batch,
-            body_share=self._plan.params.value_coef,
-            entropy_gradient=self._plan.entropy_coef > 0,
+            body_share=self._params.ppo.value_coef,
+            entropy_gradient=self._params.entropy_coef > 0,
         )
 
     def _summed_loss(
         self, experience: Experience, scores: TokenScores, means: TokenMeans
     ) -> torch.Tensor:
-        params, mask_BT = self._plan.params, experience.batch.mask_BT
+        params, mask_BT = self._params.ppo, experience.batch.mask_BT
         old_BT = experience.logprobs_BT
         policy_BT = losses.policy_losses(
             scores.logprobs_BT, old_BT, experience.advantages_BT, clip=params.clip
@@ -251,7 +213,7 @@ class PpoTrainer(Trainer):
         value_BT = losses.value_losses(
             scores.values_BT, experience.values_BT, experience.returns_BT, clip=params.value_clip
         )
-        objective_BT = policy_BT - self._plan.entropy_coef * scores.entropies_BT
+        objective_BT = policy_BT - self._params.entropy_coef * scores.entropies_BT
         means.add(
             mask_BT,
             objective=objective_BT,
@@ -263,17 +225,11 @@ class PpoTrainer(Trainer):
         # No weight on the value loss: `value_lr` scales it for the head, `value_coef` for the body.
         return losses.masked_sum(objective_BT + value_BT, mask_BT)
 
-    def _update(self, model: Any) -> None:
-        """Update the weights, as the trainer's loop does after the last gradients of a step."""
-        assert self.optimizer is not None
-        self.accelerator.clip_grad_norm_(model.parameters(), self.args.max_grad_norm)
-        self.optimizer.step()
-        model.zero_grad()
+    @override
+    def update(self, model: Any) -> None:
+        """As of any such step; the critic's gradients are cleared, too."""
+        super().update(model)
         self.value_head.zero_grad()
-
-    def count_processed_tokens(self) -> Tokens:
-        """Tokens of the drawn paths, prompts included."""
-        return count_reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
 
     @override
     def create_optimizer(self, model: Any = None) -> Any:
@@ -283,18 +239,8 @@ class PpoTrainer(Trainer):
             optimizer.add_param_group(
                 {
                     "params": list(self.value_head.parameters()),
-                    "lr": self._plan.params.value_lr,
+                    "lr": self._params.ppo.value_lr,
                     "weight_decay": 0.0,
                 }
             )
         return self.optimizer
-
-    @override
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log a step together with its own metrics."""
-        super().log({**logs, **self._step_metrics} if "loss" in logs else logs, start_time)
-
-
-def _keep_rows(rows: list[Any]) -> Any:
-    """A collator that leaves rows as they are: prompts become tensors with the paths drawn for them."""
-    return rows

@@ -1,14 +1,13 @@
 """GRPO over rollouts as a trainer of transformers: its loop, checkpoints and log, with a step of its own.
 
 A step draws rollouts, scores their sequences once with the start of training, and makes ``updates`` updates on
-all of them. All of it is one step of the trainer, so that no checkpoint falls between a draw and its last
-update: a resumed run computes what an unbroken one does.
+all of them.
 
 The probabilities of the drawing policy are those of the first update's own passes, since no weight has moved
 by then. So a ratio is exactly 1 there, in any precision, which the engine's log-probabilities, of other
 batches, would not give. No pass has dropout, for the same reason.
 
-Only public methods of the trainer are overridden. Weights and sums are float32.
+Weights and sums are float32.
 """
 
 from collections.abc import Sequence
@@ -17,15 +16,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer
 from typing_extensions import override
 
+from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.train.bfloat16_products import bfloat16_products
 from pipeline_lib.train.offline.matrix_optimizer import make_optimizer
-from pipeline_lib.train.online.rollout_settings import select_prompts
+from pipeline_lib.train.online.draw_trainer import DrawTrainer
 from pipeline_lib.train.phases import MakeTrainer, Row
 from pipeline_lib.train.ppo.losses import TokenMeans, clip_indicators, k3_kl
-from pipeline_lib.train.ppo.token_scores import Reference
 from pipeline_lib.train.rollout_grpo.losses import sequence_losses
 from pipeline_lib.train.rollout_grpo.rollouts import (
     RewardedRollout,
@@ -34,35 +33,20 @@ from pipeline_lib.train.rollout_grpo.rollouts import (
     weigh_sequences,
 )
 from pipeline_lib.train.rollout_grpo.sequences import SequenceBatch, make_batches
-from pipeline_lib.train.token_budget import Tokens, count_reused
 from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.policies import FULL, Policy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """Settings of a step."""
-
-    group_size: int
-    """Rollouts of each prompt."""
-    updates: int
-    """Of the weights, on each draw."""
-    clip: float
-    kl_coef: float
-    pass_tokens: int
-    """Tokens of a forward/backward pass, padding included, at most."""
-    bfloat16: bool
-    """Matrix products in bfloat16, over float32 weights."""
-
-
-def trainer_factory(rows: Sequence[Row], *, source: RolloutSource, plan: Plan) -> MakeTrainer:
-    """A factory of trainers on rows with a ``problem_id`` and a ``prompt``.
+def trainer_factory(
+    rows: Sequence[Row], rl: AprRlParams, *, source: RolloutSource, kl_coef: float
+) -> MakeTrainer:
+    """A factory of trainers on rows with a ``problem_id`` and a ``prompt``; ``kl_coef`` for this kind of model.
 
     The schedule's batches are rollouts, in one micro-batch.
     """
 
     def make(policy: Policy, settings: TrainerSettings) -> Trainer:
-        return RolloutTrainer(policy, settings, rows, source, plan)
+        return RolloutTrainer(policy, settings, rows, rl, source, kl_coef)
 
     return make
 
@@ -78,7 +62,7 @@ class _Pass:
     """Those of the drawing policy, once the first update has computed them."""
 
 
-class RolloutTrainer(Trainer):
+class RolloutTrainer(DrawTrainer):
     """Draws, scores and updates in each step; see the module's docstring."""
 
     def __init__(
@@ -86,28 +70,21 @@ class RolloutTrainer(Trainer):
         policy: Policy,
         settings: TrainerSettings,
         rows: Sequence[Row],
+        rl: AprRlParams,
         source: RolloutSource,
-        plan: Plan,
+        kl_coef: float,
     ) -> None:
-        self._plan, self._source = plan, source
-        self._tokenizer = policy.tokenizer
-        whole = {
-            "per_device_train_batch_size": settings["per_device_train_batch_size"]
-            // plan.group_size,
-            "gradient_accumulation_steps": 1,
-            "remove_unused_columns": False,
-            "bf16": False,
-        }
-        args = settings.make(TrainingArguments, **whole)
-        self._reference = Reference.of(policy.model, FULL, args.device)
+        self._rl, self._source, self._kl_coef = rl, source, kl_coef
         super().__init__(
-            model=policy.model,
-            args=args,
-            train_dataset=select_prompts(rows, settings, group_size=plan.group_size),
-            data_collator=_keep_rows,
-            processing_class=policy.tokenizer,
+            policy,
+            settings,
+            rows,
+            group_size=rl.group_size,
+            updates=rl.updates,
+            lora=FULL,
+            keeps_reference=True,
+            bf16=False,
         )
-        self._step_metrics: dict[str, float] = {}
 
     @override
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
@@ -115,32 +92,32 @@ class RolloutTrainer(Trainer):
         del num_items_in_batch  # It counts labels, of which there are none.
         plain = self.accelerator.unwrap_model(model)
         rollouts = self._draw(plain, inputs)
-        self._step_metrics = draw_metrics(rollouts, group_size=self._plan.group_size)
-        sequences = weigh_sequences(rollouts, group_size=self._plan.group_size)
+        self._step_metrics = draw_metrics(rollouts, group_size=self._group_size)
+        sequences = weigh_sequences(rollouts, group_size=self._group_size)
         total = torch.zeros((), device=self.args.device)
         if not sequences:
             # Without gradients the update that follows changes nothing.
             return total
         batches = make_batches(
             sequences,
-            pass_tokens=self._plan.pass_tokens,
+            pass_tokens=self._rl.pass_tokens,
             pad_id=self._tokenizer.pad_token_id,
             device=self.args.device,
         )
         plain.eval()
         passes = self._score(plain, batches)
         means = TokenMeans()
-        for update in range(self._plan.updates):
+        for update in range(self._updates):
             if update:
-                self._update(model)
+                self.update(model)
             total += self._add_gradients(plain, passes, len(sequences), means)
         self._step_metrics |= means.means()
-        return total / self._plan.updates
+        return total / self._updates
 
     def _draw(self, plain: Any, rows: Sequence[Row]) -> list[RewardedRollout]:
         """A group of new rollouts for each row."""
         rollouts = self._source.draw(
-            [row["prompt"] for row in rows for _ in range(self._plan.group_size)],
+            [row["prompt"] for row in rows for _ in range(self._group_size)],
             model=plain,
             tokenizer=self._tokenizer,
             step=self.state.global_step,
@@ -153,6 +130,7 @@ class RolloutTrainer(Trainer):
     @torch.no_grad()
     def _score(self, plain: Any, batches: Sequence[SequenceBatch]) -> list[_Pass]:
         """The passes, with log-probabilities at the start of training."""
+        assert self._reference is not None
         with self._reference.open(plain) as reference:
             return [
                 _Pass(batch=batch, reference_BT=self._logprobs(reference, batch))
@@ -160,7 +138,7 @@ class RolloutTrainer(Trainer):
             ]
 
     def _logprobs(self, model: Any, batch: SequenceBatch) -> Tensor:
-        with bfloat16_products(model, enabled=self._plan.bfloat16):
+        with bfloat16_products(model, enabled=self._rl.precision == "bfloat16"):
             return batch.logprobs(model)
 
     def _add_gradients(
@@ -175,7 +153,7 @@ class RolloutTrainer(Trainer):
         return total
 
     def _summed_loss(self, plain: Any, one: _Pass, means: TokenMeans) -> Tensor:
-        batch, clip = one.batch, self._plan.clip
+        batch, clip = one.batch, self._rl.clip
         mask_BT, logprobs_BT = batch.mask, self._logprobs(plain, batch)
         if one.old_BT is None:
             one.old_BT = logprobs_BT.detach()
@@ -193,19 +171,8 @@ class RolloutTrainer(Trainer):
             advantages_B=batch.advantages_B,
             siblings_B=batch.siblings_B,
             clip=clip,
-            kl_coef=self._plan.kl_coef,
+            kl_coef=self._kl_coef,
         ).sum()
-
-    def _update(self, model: Any) -> None:
-        """Update the weights, as the trainer's loop does after the last gradients of a step."""
-        assert self.optimizer is not None
-        self.accelerator.clip_grad_norm_(model.parameters(), self.args.max_grad_norm)
-        self.optimizer.step()
-        model.zero_grad()
-
-    def count_processed_tokens(self) -> Tokens:
-        """Tokens of the drawn sequences, prefixes included."""
-        return count_reused(int(self.state.num_input_tokens_seen), passes=self._plan.updates)
 
     @override
     def create_optimizer(self, model: Any = None) -> Any:
@@ -213,13 +180,3 @@ class RolloutTrainer(Trainer):
         if self.optimizer is None:
             self.optimizer = make_optimizer(self.model, lr=self.args.learning_rate, muon_lr=None)
         return self.optimizer
-
-    @override
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Log a step together with its own metrics."""
-        super().log({**logs, **self._step_metrics} if "loss" in logs else logs, start_time)
-
-
-def _keep_rows(rows: list[Any]) -> Any:
-    """A collator that leaves rows as they are: prompts become tensors with what is drawn for them."""
-    return rows

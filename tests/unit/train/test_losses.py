@@ -17,14 +17,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.params.train import LoraParams, Variant
+from pipeline_lib.params.train import LoraParams, Method, TrainParams, Variant
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.offline import dpo, sft
-from pipeline_lib.train.online import grpo, rloo
-from pipeline_lib.train.online.grpo import Objective
+from pipeline_lib.train.online import grpo
 from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
-from pipeline_lib.train.online.rollout_settings import RolloutSettings
 from pipeline_lib.train.phases import MakeTrainer, Phase, Schedule, TrainContext, run_phase
 from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.policies import LOG_NAME, Policy, load_policy
@@ -69,9 +67,9 @@ ON_PAPER = {
     # weights 1.5 + 0.5 = 2 and 0.5 + 1.5 + 5 = 7, times the log-probability -ln V of each token
     (Variant.CISPO, +1): (2 - 7) * LOG_V / 5,
     (Variant.CISPO, -1): (-2 + 7) * LOG_V / 5,
-    # a path's ratio is the product: 0.75 and 4.5, clipped to 0.8 and 1.2
-    ("rloo", +1): (-0.75 + 4.5) / 2,
-    ("rloo", -1): (0.8 - 1.2) / 2,
+    # the same ratios, clipped to 0.8 and to 1.2, times 2 and 3 tokens
+    ("rloo", +1): (-2 * math.sqrt(0.75) + 3 * 4.5 ** (1 / 3)) / 2,
+    ("rloo", -1): (2 * math.sqrt(0.75) - 3 * 1.2) / 2,
 }
 
 
@@ -86,18 +84,17 @@ def zeros(base: pathlib.Path) -> Policy:
     return policy
 
 
-def factory_of(method: Variant | str, *, verifier: Any, rollouts: RolloutSettings) -> MakeTrainer:
-    """The trainer factory of a variant of GRPO, or of RLOO."""
-    rows = [{"prompt": PROMPT, "problem_id": "p"}]
-    reward = make_verified_reward({"p": GOLD}, verifier)
-    if method == "rloo":
-        return rloo.trainer_factory(rows, reward=reward, rollouts=rollouts, lora=FULL)
+def factory_of(
+    method: Variant | str, draw: Any, *, verifier: Any, group_size: int, updates: int = 1
+) -> MakeTrainer:
+    """The trainer factory of a variant of GRPO, or of RLOO, on the paths of ``draw``."""
+    named = {"method": Method.RLOO} if method == "rloo" else {"method": "grpo", "variant": method}
     return grpo.trainer_factory(
-        rows,
-        rewards=verified_alone(reward, verifier),
-        rollouts=rollouts,
-        objective=Objective(variant=Variant(method)),
-        lora=FULL,
+        [{"prompt": PROMPT, "problem_id": "p"}],
+        TrainParams(**named, group_size=group_size, updates_per_rollout=updates),
+        rewards=verified_alone(make_verified_reward({"p": GOLD}, verifier), verifier),
+        make_rollouts=lambda _source: draw,
+        max_new_tokens=LIMIT,
     )
 
 
@@ -114,13 +111,9 @@ def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
         "bf16": False,
         "report_to": "none",
     }
-    rollouts = RolloutSettings(
-        group_size=2, max_new_tokens=LIMIT, updates=2, make_rollouts=lambda _source: roll_out
-    )
+    make = factory_of(method, roll_out, verifier=NoVerifier(), group_size=2, updates=2)
     with silence_libraries():
-        trainer = factory_of(method, verifier=NoVerifier(), rollouts=rollouts)(
-            zeros, TrainerSettings(values)
-        )
+        trainer = make(zeros, TrainerSettings(values))
     trainer.current_gradient_accumulation_steps = 1
     trainer.model.train()
     old = [[-LOG_V - math.log(ratio) for ratio in path] for path in (SHORT, LONG)]
@@ -132,7 +125,6 @@ def test_loss_on_paper(method, sign, zeros: Policy, tmp_path: pathlib.Path):
             "completion_ids": torch.tensor([[7, 8, 0], [9, 7, 8]]),
             "completion_mask": torch.tensor([[1, 1, 0], [1, 1, 1]]),
             "old_per_token_logps": torch.tensor([[*old[0], 0.0], old[1]]),
-            "old_logps": torch.tensor([sum(old[0]), sum(old[1])]),
             "advantages": torch.tensor([float(sign), float(-sign)]),
             "num_items_in_batch": torch.tensor(5),
         },
@@ -280,11 +272,10 @@ def second_loss(
             ]
             return -sum(weighted) / 15
         case _:
-            advantages = [2 / 3 * s for s in sign]
-            pairs = zip(products, advantages, strict=True)
-            learned = sum(min(p * a, min(max(p, 0.8), 1.2) * a) for p, a in pairs)
-            # All tokens of the fourth path are masked: its ratio is 1, its advantage 1 - 1/3.
-            return -(learned + 2 / 3) / 5
+            means = [p ** (1 / len(n)) for p, n in zip(products, new, strict=True)]
+            clipped = [min(max(m, 0.8), 1.2) for m in means]
+            rows = zip(means, clipped, [2 / 3 * s for s in sign], new, strict=True)
+            return -sum(min(m * a, c * a) * len(n) for m, c, a, n in rows) / 5
 
 
 @pytest.fixture(scope="module")
@@ -299,10 +290,7 @@ def test_loss_of_a_second_step_on_the_same_paths(method, base, verifier, tmp_pat
     """After one step on the draw the ratios are no longer 1, so the logged loss depends on
     advantages, clips, masks and averaging.
     """
-    rollouts = RolloutSettings(
-        group_size=5, max_new_tokens=LIMIT, updates=2, make_rollouts=lambda _source: roll_out
-    )
-    make_trainer = factory_of(method, verifier=verifier, rollouts=rollouts)
+    make_trainer = factory_of(method, roll_out, verifier=verifier, group_size=5, updates=2)
     log, before, after = trained(make_trainer, base, tmp_path, batch=5)
     tokens = [before.tokens(*PATHS[place][:1]) for place in LEARNED]
     old, new = ([scores.of(ids) for ids in tokens] for scores in (before, after))
@@ -338,10 +326,7 @@ def test_a_group_without_different_rewards_changes_nothing(method, paths, base, 
             "failed": [False, *[paths is ONE_JUDGED] * 2],
         }
 
-    rollouts = RolloutSettings(
-        group_size=3, max_new_tokens=LIMIT, make_rollouts=lambda _source: drawn
-    )
-    make_trainer = factory_of(method, verifier=verifier, rollouts=rollouts)
+    make_trainer = factory_of(method, drawn, verifier=verifier, group_size=3)
     log, before, after = trained(make_trainer, base, tmp_path, batch=3)
     assert [entry["reward"] for entry in log] == [float(paths is ONE_JUDGED)] * 2
     assert [entry["loss"] for entry in log] == [0, 0]

@@ -30,7 +30,7 @@ from pipeline_lib.systems.apr.rollout import Root
 from pipeline_lib.systems.apr.rollouts import check_room
 from pipeline_lib.train.phases import Phase, Progress, Row, Schedule, TrainContext
 from pipeline_lib.train.rollout_grpo.rollouts import RolloutSource
-from pipeline_lib.train.rollout_grpo.trainer import Plan, trainer_factory
+from pipeline_lib.train.rollout_grpo.trainer import trainer_factory
 from pipeline_lib.train.sequence import finished_training, run_phases
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.weights import policies
@@ -118,14 +118,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
 def make_phase(rows: Sequence[Row], source: RolloutSource, rl: AprRlParams, *, kind: str) -> Phase:
     """The phase that trains a model of ``kind`` on the rollouts of ``source``."""
     rollouts = rl.prompts * rl.group_size
-    plan = Plan(
-        group_size=rl.group_size,
-        updates=rl.updates,
-        clip=rl.clip,
-        kl_coef=rl.serial_kl_coef if kind == "serial" else rl.kl_coef,
-        pass_tokens=rl.pass_tokens,
-        bfloat16=rl.precision == "bfloat16",
-    )
+    kl_coef = rl.serial_kl_coef if kind == "serial" else rl.kl_coef
     return Phase(
         name=_PHASE,
         schedule=Schedule(
@@ -138,7 +131,7 @@ def make_phase(rows: Sequence[Row], source: RolloutSource, rl: AprRlParams, *, k
             checkpoint_every=rl.checkpoint_every,
             gradient_checkpointing=False,
         ),
-        make_trainer=trainer_factory(rows, source=source, plan=plan),
+        make_trainer=trainer_factory(rows, rl, source=source, kl_coef=kl_coef),
     )
 
 

@@ -10,15 +10,15 @@ import torch
 from pipeline_lib.determinism import deterministic
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.params.train import LoraParams
+from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.online import grpo
 from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
-from pipeline_lib.train.online.rollout_settings import RolloutSettings
 from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.policies import load_policy
 from pipeline_lib.verify.dispatch import open_verifier
 
+PARAMS = TrainParams(method=Method.GRPO, group_size=2)
 PROMPT, RIGHT, WRONG = "2,3=5\n", "3+2=5", "3*2=6"
 
 
@@ -74,15 +74,11 @@ def test_the_ratio_is_policy_over_engine(elsewhere, expected, base: pathlib.Path
         reward = make_verified_reward({"p": CountdownGold(numbers=(2, 3), target=5)}, verifier)
         make_trainer = grpo.trainer_factory(
             [row],
+            # The engine's policy has adapters; this one has none, which the params would refuse.
+            PARAMS.model_copy(update={"rollouts": "endpoint" if elsewhere else "in_process"}),
             rewards=verified_alone(reward, verifier),
-            rollouts=RolloutSettings(
-                group_size=2,
-                max_new_tokens=8,
-                make_rollouts=lambda _source: unlikelier_by(1.5),
-                use_sampling_logprobs=elsewhere,
-            ),
-            objective=grpo.Objective(),
-            lora=LoraParams(),
+            make_rollouts=lambda _source: unlikelier_by(1.5),
+            max_new_tokens=8,
         )
         trainer: Any = make_trainer(load_policy(str(base)), TrainerSettings(settings))
         trainer.current_gradient_accumulation_steps = 1

@@ -12,21 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
-from trl.trainer.rloo_config import RLOOConfig
-from trl.trainer.rloo_trainer import RLOOTrainer
 
 from pipeline_lib.train.advantages.gdpo import gdpo
 from pipeline_lib.train.advantages.rules import AdvantageRule, find_rule
 from pipeline_lib.train.library_logs import silence_libraries
-from pipeline_lib.train.online.trl_internals import VerifiedGrpoTrainer, VerifiedRlooTrainer
+from pipeline_lib.train.online.trl_internals import VerifiedGrpoTrainer
 from pipeline_lib.train.weights.policies import load_policy
 
 PROMPT = {"prompt": "2,3=5\n"}
-ASK_TRL: dict[str, tuple[type, dict[str, Any]]] = {
-    "dr_grpo": (GRPOConfig, {"scale_rewards": "none"}),
-    "grpo": (GRPOConfig, {"scale_rewards": "group"}),
-    "gdpo": (GRPOConfig, {"multi_objective_aggregation": "normalize_then_sum"}),
-    "rloo": (RLOOConfig, {}),
+ASK_TRL: dict[str, dict[str, Any]] = {
+    "dr_grpo": {"scale_rewards": "none"},
+    "grpo": {"scale_rewards": "group"},
+    "gdpo": {"multi_objective_aggregation": "normalize_then_sum"},
 }
 """TRL's settings for each rule."""
 
@@ -58,18 +55,13 @@ def roll_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
 
 
 def trainer_of(
-    config: type, options: dict[str, Any], rule: AdvantageRule, given: GivenRewards, base, folder
+    options: dict[str, Any], rule: AdvantageRule, given: GivenRewards, base, folder
 ) -> Any:
     """A trainer with the seam, and TRL's config with ``options``."""
     policy = load_policy(str(base))
-    trainer_class, own = (
-        (VerifiedRlooTrainer, {})
-        if config is RLOOConfig
-        else (VerifiedGrpoTrainer, {"use_sampling_logprobs": False})
-    )
-    return trainer_class(
+    return VerifiedGrpoTrainer(
         model=policy.model,
-        args=config(
+        args=GRPOConfig(
             output_dir=str(folder),
             report_to="none",
             use_cpu=True,
@@ -83,7 +75,7 @@ def trainer_of(
         reward_funcs=given.functions,
         rollout_func=roll_out,
         advantage_rule=rule,
-        **own,
+        use_sampling_logprobs=False,
     )
 
 
@@ -105,11 +97,10 @@ def test_each_rule_equals_trl_bit_for_bit(name, num_parts, base: pathlib.Path, t
 
     The reference is TRL's own method on the same trainer and the same draw.
     """
-    config, options = ASK_TRL[name]
     rewards = GivenRewards(num_parts)
     with silence_libraries():
-        trainer = trainer_of(config, options, find_rule(name), rewards, base, tmp_path)
-    compare_with_trl(trainer, config, rewards)
+        trainer = trainer_of(ASK_TRL[name], find_rule(name), rewards, base, tmp_path)
+    compare_with_trl(trainer, rewards)
 
 
 def test_weighted_parts_equal_trl_bit_for_bit(base: pathlib.Path, tmp_path):
@@ -119,14 +110,13 @@ def test_weighted_parts_equal_trl_bit_for_bit(base: pathlib.Path, tmp_path):
     rewards = GivenRewards(2)
     with silence_libraries():
         rule = partial(gdpo, weights_K=weights)
-        trainer = trainer_of(GRPOConfig, options, rule, rewards, base, tmp_path)
-    compare_with_trl(trainer, GRPOConfig, rewards)
+        trainer = trainer_of(options, rule, rewards, base, tmp_path)
+    compare_with_trl(trainer, rewards)
 
 
-def compare_with_trl(trainer: Any, config: type, rewards: GivenRewards) -> None:
+def compare_with_trl(trainer: Any, rewards: GivenRewards) -> None:
     """Random draws by the trainer and by the method of TRL that it overrides."""
     trainer.model.train()
-    plain = RLOOTrainer if config is RLOOConfig else GRPOTrainer
 
     @settings(max_examples=25, suppress_health_check=[HealthCheck.differing_executors])
     @given(draw=draws(len(rewards.functions)))
@@ -135,7 +125,7 @@ def compare_with_trl(trainer: Any, config: type, rewards: GivenRewards) -> None:
         rows = [dict(PROMPT) for _ in rewards.rewards]
         with silence_libraries():
             found = trainer._generate_and_score_completions(rows)["advantages"]
-            expected = plain._generate_and_score_completions(trainer, rows)["advantages"]
+            expected = GRPOTrainer._generate_and_score_completions(trainer, rows)["advantages"]
         assert torch.equal(found, expected)
 
     compare()
@@ -151,7 +141,7 @@ def test_the_seam_groups_the_parts_and_uses_the_result(base: pathlib.Path, tmp_p
 
     rewards = GivenRewards(2)
     with silence_libraries():
-        trainer = trainer_of(GRPOConfig, {}, second_part, rewards, base, tmp_path)
+        trainer = trainer_of({}, second_part, rewards, base, tmp_path)
         trainer.model.train()
         rewards.rewards = [[9.0, place] for place in (0.0, 1.0, 2.0, None, 4.0, 5.0, 6.0, 7.0)]
         scored = trainer._generate_and_score_completions([dict(PROMPT) for _ in range(8)])

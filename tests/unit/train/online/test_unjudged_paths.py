@@ -8,11 +8,10 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
-from pipeline_lib.params.train import LoraParams
-from pipeline_lib.train.online.grpo import Objective, trainer_factory
+from pipeline_lib.params.train import Method, TrainParams
+from pipeline_lib.train.online.grpo import trainer_factory
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
 from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
-from pipeline_lib.train.online.rollout_settings import RolloutSettings
 from pipeline_lib.train.online.rollouts import make_rollout_func
 from pipeline_lib.train.phases import Phase, Row, Schedule, TrainContext, run_phase
 from pipeline_lib.verdicts import Status, Verdict
@@ -64,14 +63,10 @@ def changes_weights(
     reward = make_verified_reward({row["problem_id"]: GOLDS["math"] for row in rows}, verifier)
     make_trainer = trainer_factory(
         rows,
+        TrainParams(method=Method.GRPO, group_size=4),
         rewards=verified_alone(reward, verifier),
-        rollouts=RolloutSettings(
-            group_size=4,
-            max_new_tokens=64,
-            make_rollouts=lambda _source: make_rollout_func(live),
-        ),
-        objective=Objective(),
-        lora=LoraParams(),
+        make_rollouts=lambda _source: make_rollout_func(live),
+        max_new_tokens=64,
     )
     schedule = Schedule(
         steps=2,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.params.train import LoraParams, PpoParams
+from pipeline_lib.params.train import LoraParams, Method, PpoParams, TrainParams
 from pipeline_lib.train.online.rollouts import DrawnPath, PathSource
 from pipeline_lib.train.phases import Phase, Schedule
 from pipeline_lib.train.phases import _settings as settings_of
-from pipeline_lib.train.ppo.trainer import Plan, PpoTrainer, trainer_factory
+from pipeline_lib.train.ppo.trainer import PpoTrainer, trainer_factory
 from pipeline_lib.train.weights.policies import load_policy
 
 
@@ -25,38 +25,39 @@ class GivenPaths:
         return list(self.paths)
 
 
-def plan_of(
+def params_of(
     *,
     group_size: int,
     updates: int = 1,
     entropy_coef: float = 0.0,
     lora: bool = False,
     **params: Any,
-) -> Plan:
-    """The plan of a step with one minibatch; keywords are fields of PpoParams."""
-    return Plan(
-        params=PpoParams(**({"minibatches": 1} | params)),
+) -> TrainParams:
+    """The params of a step with one minibatch; keywords are fields of PpoParams."""
+    return TrainParams(
+        method=Method.PPO,
+        ppo=PpoParams(**({"minibatches": 1} | params)),
         group_size=group_size,
-        updates=updates,
+        updates_per_rollout=updates,
         entropy_coef=entropy_coef,
         lora=LoraParams(enabled=lora, rank=4),
     )
 
 
 def phase_of(
-    rows: Sequence[Any], *, reward: Any, source: PathSource, plan: Plan, **schedule: Any
+    rows: Sequence[Any], *, reward: Any, source: PathSource, params: TrainParams, **schedule: Any
 ) -> Phase:
     """A phase of PPO; keywords are fields of Schedule."""
     values: dict[str, Any] = {
         "steps": 2,
         "lr": 1e-2,
-        "batch_size": plan.group_size,
-        "micro_batch_size": plan.group_size,
+        "batch_size": params.group_size,
+        "micro_batch_size": params.group_size,
         "shape": "constant",
         "warmup_fraction": 0.0,
         "checkpoint_every": 100,
     }
-    make = trainer_factory(rows, reward=reward, source_of=lambda _: source, plan=plan)
+    make = trainer_factory(rows, params, reward=reward, source_of=lambda _: source)
     return Phase(name="ppo", schedule=Schedule(**(values | schedule)), make_trainer=make)
 
 
@@ -69,13 +70,13 @@ def trainer_of(base: pathlib.Path, tmp_path: pathlib.Path) -> Callable[..., PpoT
         rewards: Sequence[float | None],
         *,
         micro_batch_size: int | None = None,
-        **plan: Any,
+        **params: Any,
     ) -> PpoTrainer:
         phase = phase_of(
             [{"prompt": "2,3=5\n", "problem_id": "p"}],
             reward=lambda **_: list(rewards),
             source=GivenPaths(paths),
-            plan=plan_of(group_size=len(paths), **plan),
+            params=params_of(group_size=len(paths), **params),
             micro_batch_size=micro_batch_size or len(paths),
         )
         policy = load_policy(str(base))

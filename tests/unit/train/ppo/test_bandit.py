@@ -19,7 +19,7 @@ from pipeline_lib.train.bootstrap import save_blank_policy
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
 from pipeline_lib.train.phases import Phase, Schedule, TrainContext, run_phase
-from tests.unit.train.ppo.conftest import phase_of, plan_of
+from tests.unit.train.ppo.conftest import params_of, phase_of
 
 PROMPT = "7\n"
 REWARDS = {"1": 0.0, "2": 0.25, "3": 0.75, "4": 1.0}
@@ -76,7 +76,7 @@ def trained(
         [{"prompt": PROMPT, "problem_id": "p"}],
         reward=lambda *, completions, **_: [REWARDS.get(text, 0.0) for text in completions],
         source=LiveRollouts(decoding=Decoding(max_new_tokens=3), seed=11),
-        plan=plan_of(group_size=64, value_lr=1e-2, **plan),
+        params=params_of(group_size=64, value_lr=1e-2, **plan),
         steps=steps,
         lr=lr,
         shape="cosine",

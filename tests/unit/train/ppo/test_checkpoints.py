@@ -10,7 +10,7 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
 from pipeline_lib.train.phases import TrainContext, run_phase
 from pipeline_lib.train.ppo.value_head import FILE_NAME, ValueHead
-from tests.unit.train.ppo.conftest import phase_of, plan_of
+from tests.unit.train.ppo.conftest import params_of, phase_of
 
 
 def share_of_digits(*, completions, **_) -> list[float]:
@@ -25,7 +25,7 @@ def test_only_checkpoints_contain_the_critic(base: pathlib.Path, tmp_path: pathl
         [{"prompt": "2,3=5\n", "problem_id": "p"}],
         reward=share_of_digits,
         source=LiveRollouts(decoding=Decoding(max_new_tokens=6), seed=2),
-        plan=plan_of(group_size=8, lora=lora),
+        params=params_of(group_size=8, lora=lora),
         checkpoint_every=2,
     )
     context = TrainContext(work=tmp_path, key="key", seed=1, threads=1, progress=None)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.train.offline.token_steps import TokenRow
 from pipeline_lib.train.phases import Phase, Schedule
 from pipeline_lib.train.phases import _settings as settings_of
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout
-from pipeline_lib.train.rollout_grpo.trainer import Plan, trainer_factory
+from pipeline_lib.train.rollout_grpo.trainer import trainer_factory
 from pipeline_lib.train.weights.policies import load_policy
 
 END = 1
@@ -55,13 +56,11 @@ def trainer_of(base, tmp_path):
     """Makes a trainer whose policy has left the start of training, so that the divergence is not 0."""
 
     def make(rollouts, *, pass_tokens=1000, updates=1, kl_coef=KL_COEF, bfloat16=False):
-        plan = Plan(
+        rl = AprRlParams(
             group_size=len(rollouts),
             updates=updates,
-            clip=0.2,
-            kl_coef=kl_coef,
             pass_tokens=pass_tokens,
-            bfloat16=bfloat16,
+            precision="bfloat16" if bfloat16 else "float32",
         )
         phase = Phase(
             name="rl",
@@ -74,7 +73,9 @@ def trainer_of(base, tmp_path):
                 warmup_fraction=0.0,
                 checkpoint_every=100,
             ),
-            make_trainer=trainer_factory([ROW], source=GivenRollouts(rollouts), plan=plan),
+            make_trainer=trainer_factory(
+                [ROW], rl, source=GivenRollouts(rollouts), kl_coef=kl_coef
+            ),
         )
         policy = load_policy(str(base))
         trainer = phase.make_trainer(policy, settings_of(phase, policy, tmp_path / "work", 1))

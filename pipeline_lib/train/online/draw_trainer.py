@@ -1,0 +1,78 @@
+"""A trainer of transformers whose step draws, scores what it drew, and makes several updates on it.
+
+All of it is one step of the trainer, so that no checkpoint falls between a draw and its last update: draws
+need not be saved, and a resumed run computes what an unbroken one does. Subclasses have the step itself.
+
+Only public methods of the trainer are overridden.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from transformers import Trainer, TrainingArguments
+from typing_extensions import override
+
+from pipeline_lib.params.train import LoraParams
+from pipeline_lib.train.phases import Row, select_prompts
+from pipeline_lib.train.ppo.token_scores import Reference
+from pipeline_lib.train.token_budget import Tokens, count_reused
+from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.weights.adapters import attach
+from pipeline_lib.train.weights.policies import Policy
+
+
+class DrawTrainer(Trainer):
+    """A step gets the rows of its prompts; the schedule's batches are what is drawn for them."""
+
+    def __init__(  # noqa: PLR0913 - what both methods differ in
+        self,
+        policy: Policy,
+        settings: TrainerSettings,
+        rows: Sequence[Row],
+        *,
+        group_size: int,
+        updates: int,
+        lora: LoraParams,
+        keeps_reference: bool,
+        **options: Any,
+    ) -> None:
+        """``options`` are arguments of the trainer; ``keeps_reference``: the policy at the start is kept."""
+        self._group_size, self._updates = group_size, updates
+        self._tokenizer = policy.tokenizer
+        self._step_metrics: dict[str, float] = {}
+        size = settings["per_device_train_batch_size"] * settings["gradient_accumulation_steps"]
+        options |= {
+            "per_device_train_batch_size": size // group_size,
+            "gradient_accumulation_steps": 1,
+            "remove_unused_columns": False,
+        }
+        args = settings.make(TrainingArguments, **options)
+        self._reference = Reference.of(policy.model, lora, args.device) if keeps_reference else None
+        super().__init__(
+            model=attach(policy.model, lora, checkpointing=args.gradient_checkpointing),
+            args=args,
+            train_dataset=select_prompts(rows, settings, group_size=group_size),
+            data_collator=_keep_rows,
+            processing_class=policy.tokenizer,
+        )
+
+    def update(self, model: Any) -> None:
+        """Update the weights, as the trainer's loop does after the last gradients of a step."""
+        assert self.optimizer is not None
+        self.accelerator.clip_grad_norm_(model.parameters(), self.args.max_grad_norm)
+        self.optimizer.step()
+        model.zero_grad()
+
+    def count_processed_tokens(self) -> Tokens:
+        """Tokens of the draws, prompts included."""
+        return count_reused(int(self.state.num_input_tokens_seen), passes=self._updates)
+
+    @override
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log a step together with its own metrics."""
+        super().log({**logs, **self._step_metrics} if "loss" in logs else logs, start_time)
+
+
+def _keep_rows(rows: list[Any]) -> Any:
+    """A collator that leaves rows as they are: prompts become tensors with what is drawn for them."""
+    return rows
