@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath
@@ -13,37 +12,16 @@ _NGRAM_TOKENS = 3
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difficulty:
-    """The groups within the difficulty bounds, and counts of the others."""
-
-    kept: Sequence[Group]
-    all_right: int
-    all_wrong: int
-    out_of_bounds: int
-    """Outside the bounds, but neither all right nor all wrong."""
-    unscored: int
-    """Without any scored path."""
-
-    def counts(self) -> dict[str, int]:
-        """Problems by outcome; the sum is the number of groups."""
-        return {
-            "problems_kept": len(self.kept),
-            "problems_all_right": self.all_right,
-            "problems_all_wrong": self.all_wrong,
-            "problems_out_of_bounds": self.out_of_bounds,
-            "problems_unscored": self.unscored,
-        }
-
-
 def pass_rate(group: Group) -> float | None:
     """Share of scored paths that are strictly right; None without scored paths."""
     scored = len(group.scored())
     return group.num_correct(strict=True) / scored if scored else None
 
 
-def filter_by_difficulty(groups: Iterable[Group], params: BuildParams) -> Difficulty:
-    """Keep the groups whose pass rate is strictly between the bounds.
+def filter_by_difficulty(
+    groups: Iterable[Group], params: BuildParams
+) -> tuple[list[Group], dict[str, int]]:
+    """The groups whose pass rate is strictly between the bounds, and the number of problems by outcome.
 
     Groups that are all right or all wrong have zero group-relative advantage. Dropping their
     problems beforehand replaces the dynamic sampling of DAPO.
@@ -58,13 +36,13 @@ def filter_by_difficulty(groups: Iterable[Group], params: BuildParams) -> Diffic
             kept.append(group)
         else:
             unkept.append(rate)
-    return Difficulty(
-        kept=kept,
-        all_right=unkept.count(1.0),
-        all_wrong=unkept.count(0.0),
-        out_of_bounds=sum(rate not in {None, 0.0, 1.0} for rate in unkept),
-        unscored=unkept.count(None),
-    )
+    return kept, {
+        "problems_kept": len(kept),
+        "problems_all_right": unkept.count(1.0),
+        "problems_all_wrong": unkept.count(0.0),
+        "problems_out_of_bounds": sum(rate not in {None, 0.0, 1.0} for rate in unkept),
+        "problems_unscored": unkept.count(None),
+    }
 
 
 def count_paths(groups: Sequence[Group]) -> dict[str, int]:

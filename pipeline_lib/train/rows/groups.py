@@ -2,6 +2,7 @@
 
 import itertools
 import pathlib
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -28,9 +29,13 @@ def join_groups(
         CorruptArtifactError: the tables are inconsistent: a path without exactly one verdict,
             a verdict without a path, a problem without paths, or an unknown problem.
     """
-    problems = _unique((Problem.from_row(row) for row in problem_rows), "problem", _problem_key)
-    paths = _unique((Path.from_row(row) for row in path_rows), "path", _path_key)
-    verdicts = _unique(verdict_rows, "verdict", _verdict_key)
+    problems = _unique(
+        (Problem.from_row(row) for row in problem_rows), "problem", lambda one: one.id
+    )
+    paths = _unique(
+        (Path.from_row(row) for row in path_rows), "path", lambda one: (one.problem_id, one.index)
+    )
+    verdicts = _unique(verdict_rows, "verdict", lambda row: (row["problem_id"], row["index"]))
     _require_none("paths have no verdict", paths.keys() - verdicts.keys())
     _require_none("verdicts have no path", verdicts.keys() - paths.keys())
     members: dict[str, list[JudgedPath]] = {}
@@ -85,28 +90,13 @@ def pick_groups(groups: Iterable[Group], names: Container[str]) -> dict[str, Gro
     return {group.problem.id: group for group in groups if group.problem.id in names}
 
 
-def _problem_key(problem: Problem) -> str:
-    return problem.id
-
-
-def _path_key(path: Path) -> PathKey:
-    return path.problem_id, path.index
-
-
-def _verdict_key(row: Mapping[str, Any]) -> PathKey:
-    return row["problem_id"], row["index"]
-
-
 def _unique(items: Iterable[Item], noun: str, key_of: Callable[[Item], Key]) -> dict[Key, Item]:
-    found: dict[Key, Item] = {}
-    repeated: set[Key] = set()
-    for item in items:
-        key = key_of(item)
-        if key in found:
-            repeated.add(key)
-        found[key] = item
-    _require_none(f"{noun}s are duplicated", repeated)
-    return found
+    keyed = [(key_of(item), item) for item in items]
+    repeated: list[Key] = [
+        key for key, count in Counter(key for key, _ in keyed).items() if count > 1
+    ]
+    _require_none(f"{noun}s are duplicated", {*repeated})
+    return dict(keyed)
 
 
 def _require_none(complaint: str, keys: Set[Key]) -> None:

@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group, JudgedPath, Pair, Row
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.train.rows.filters import (
@@ -16,8 +17,13 @@ from pipeline_lib.train.rows.filters import (
     filter_by_difficulty,
     is_complete,
 )
-from pipeline_lib.train.rows.lineage import path_lineage
-from pipeline_lib.train.rows.tables import BuildContext, Tables, shuffle_by_seed
+from pipeline_lib.train.rows.tables import (
+    MAIN_TABLE,
+    BuildContext,
+    TrainData,
+    path_lineage,
+    shuffle_by_seed,
+)
 from pipeline_lib.verdicts import Status
 
 MAX_USES_OF_A_PATH = 2
@@ -27,16 +33,17 @@ WRONG_BY_REASONING = frozenset(
 """The last four are failures of the candidate program, not of the verifier."""
 
 
-def build_preferences(groups: Sequence[Group], context: BuildContext) -> Tables:
+def build_preferences(groups: Sequence[Group], context: BuildContext) -> TrainData:
     """Pairs from the problems within the difficulty bounds."""
-    difficulty = filter_by_difficulty(groups, context.params)
-    pairs = [pair for group in difficulty.kept for pair in match_pairs(group, context)]
+    kept, problems = filter_by_difficulty(groups, context.params)
+    pairs = [pair for group in kept for pair in match_pairs(group, context)]
     rows = [_row(pair, context) for pair in pairs]
-    return Tables(
-        rows=shuffle_by_seed(rows, context.seed, "chosen_path_id", "rejected_path_id"),
+    ids = ("chosen_path_id", "rejected_path_id")
+    return TrainData(
+        rows_by_table={MAIN_TABLE[Method.DPO]: shuffle_by_seed(rows, context.seed, *ids)},
         counts={
             **count_paths(groups),
-            **difficulty.counts(),
+            **problems,
             "dpo_rows": len(rows),
             "dpo_problems": len({pair.problem.id for pair in pairs}),
             **measure_length_bias(pairs),

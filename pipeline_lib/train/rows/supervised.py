@@ -6,17 +6,61 @@ Worked solutions are added, so that the policy does not forget other kinds of so
 from collections.abc import Sequence
 
 from pipeline_lib.params.paths import BuildParams
+from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group, JudgedPath, Row
 from pipeline_lib.train.rows.calculations import states_right_calculations
-from pipeline_lib.train.rows.filters import count_paths, deduplicate, is_complete
-from pipeline_lib.train.rows.lineage import path_lineage
-from pipeline_lib.train.rows.tables import BuildContext, Tables, shuffle_by_seed
+from pipeline_lib.train.rows.filters import (
+    count_paths,
+    deduplicate,
+    filter_by_difficulty,
+    is_complete,
+    pass_rate,
+)
+from pipeline_lib.train.rows.tables import (
+    MAIN_TABLE,
+    WARM_START_TABLE,
+    BuildContext,
+    TrainData,
+    group_lineage,
+    path_lineage,
+    shuffle_by_seed,
+)
 
 
-def build_supervised(groups: Sequence[Group], context: BuildContext) -> Tables:
+def build_supervised(groups: Sequence[Group], context: BuildContext) -> TrainData:
     """SFT rows; the difficulty bounds do not apply."""
     rows = make_supervised_rows(groups, context)
-    return Tables(rows=rows, counts=count_supervised(groups, rows))
+    return TrainData(
+        rows_by_table={MAIN_TABLE[Method.SFT]: rows}, counts=count_supervised(groups, rows)
+    )
+
+
+def build_rollout_groups(groups: Sequence[Group], context: BuildContext) -> TrainData:
+    """Online methods: problems within the difficulty bounds, and SFT rows of all solved problems.
+
+    Stored groups are off-policy, so online methods sample their own; the stored ones select the problems and
+    serve a warm start.
+    """
+    kept, counts = filter_by_difficulty(groups, context.params)
+    warm_start = make_supervised_rows(groups, context)
+    problems: list[Row] = [
+        {
+            "problem_id": group.problem.id,
+            "prompt": context.render(group.problem),
+            "pass_rate": pass_rate(group),
+            "num_scored": len(group.scored()),
+            **group_lineage(group),
+            "verifier_version": context.verifier_version,
+        }
+        for group in kept
+    ]
+    return TrainData(
+        rows_by_table={
+            MAIN_TABLE[Method.GRPO]: shuffle_by_seed(problems, context.seed, "problem_id"),
+            WARM_START_TABLE: warm_start,
+        },
+        counts=count_supervised(groups, warm_start) | counts,
+    )
 
 
 def make_supervised_rows(groups: Sequence[Group], context: BuildContext) -> list[Row]:

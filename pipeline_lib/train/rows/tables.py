@@ -1,11 +1,12 @@
-"""Input, output and table names of the builders."""
+"""Input, output, table names and lineage columns of the builders."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.params.train import Method
-from pipeline_lib.records import Problem, Row
+from pipeline_lib.records import Group, Path, Problem, Row
 from pipeline_lib.seeding import child_seed
 
 MAIN_TABLE: Mapping[Method, str] = {
@@ -37,13 +38,12 @@ class BuildContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tables:
-    """The rows that a method trains on, and their counts."""
+class TrainData:
+    """Rows by table, counts, and the data card (Markdown)."""
 
-    rows: Sequence[Row]
+    rows_by_table: Mapping[str, Sequence[Row]]
     counts: Mapping[str, float]
-    warm_start: Sequence[Row] | None = None
-    """SFT rows before the method's training; None for offline methods."""
+    card: str = ""
 
 
 def shuffle_by_seed(rows: Iterable[Row], seed: int, *id_columns: str) -> list[Row]:
@@ -51,3 +51,29 @@ def shuffle_by_seed(rows: Iterable[Row], seed: int, *id_columns: str) -> list[Ro
     return sorted(
         rows, key=lambda row: child_seed(seed, "build", *(row[name] for name in id_columns))
     )
+
+
+def path_lineage(path: Path, *, prefix: str = "") -> Row:
+    """Path id, policy, prompt template and seed; ``prefix`` separates the paths of a pair."""
+    origin = path.provenance
+    return {
+        f"{prefix}path_id": path.id,
+        f"{prefix}model": origin.model,
+        f"{prefix}adapter": origin.adapter,
+        f"{prefix}template": origin.template,
+        f"{prefix}seed": origin.seed,
+    }
+
+
+def group_lineage(group: Group) -> Row:
+    """Path ids and seeds of a group (JSON lists) and its distinct policies."""
+    lineage = [path_lineage(member.path) for member in group.members]
+
+    def joined(name: str) -> str | None:
+        return ", ".join(sorted({row[name] for row in lineage} - {None})) or None
+
+    return {
+        "path_ids": json.dumps([row["path_id"] for row in lineage]),
+        **{name: joined(name) for name in ("model", "adapter", "template")},
+        "seeds": json.dumps([row["seed"] for row in lineage]),
+    }

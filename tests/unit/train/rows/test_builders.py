@@ -8,8 +8,8 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group
-from pipeline_lib.train.rows.builders import BUILDERS, TrainData, build
-from pipeline_lib.train.rows.tables import MAIN_TABLE, BuildContext
+from pipeline_lib.train.rows.builders import BUILDERS, build
+from pipeline_lib.train.rows.tables import MAIN_TABLE, BuildContext, TrainData
 from tests.unit.train.rows.synthetic_groups import make_group
 
 GOLDEN_CARD = pathlib.Path(__file__).parents[3] / "golden" / "traindata_card.md"

@@ -18,7 +18,7 @@ letters = st.text(alphabet=sorted(VERDICTS), max_size=8)
 
 
 def kept_ids(groups, **bounds) -> set[str]:
-    return {group.problem.id for group in filter_by_difficulty(groups, BuildParams(**bounds)).kept}
+    return {group.problem.id for group in filter_by_difficulty(groups, BuildParams(**bounds))[0]}
 
 
 def test_pass_rate_is_strict_and_leaves_out_our_failures():
@@ -30,9 +30,9 @@ def test_pass_rate_is_strict_and_leaves_out_our_failures():
 def test_default_bounds_keep_mixed_groups_only():
     """All right, all wrong and unscored groups are left out, and each is counted."""
     groups = [make_group(name, name) for name in ("rw", "rr", "ww", "ee", "rrre")]
-    difficulty = filter_by_difficulty(groups, BuildParams())
-    assert [group.problem.id for group in difficulty.kept] == ["rw"]
-    assert difficulty.counts() == {
+    kept, counts = filter_by_difficulty(groups, BuildParams())
+    assert [group.problem.id for group in kept] == ["rw"]
+    assert counts == {
         "problems_kept": 1,
         "problems_all_right": 2,
         "problems_all_wrong": 1,
@@ -45,15 +45,15 @@ def test_bounds_are_exclusive():
     """Rates 1/4, 2/4, 3/4 with bounds 0.25 and 0.75 leave the middle one."""
     groups = [make_group(name, name) for name in ("rwww", "rrww", "rrrw")]
     assert kept_ids(groups, min_pass_rate=0.25, max_pass_rate=0.75) == {"rrww"}
-    out = filter_by_difficulty(groups, BuildParams(min_pass_rate=0.25, max_pass_rate=0.75))
-    assert out.out_of_bounds == 2
+    _, counts = filter_by_difficulty(groups, BuildParams(min_pass_rate=0.25, max_pass_rate=0.75))
+    assert counts["problems_out_of_bounds"] == 2
 
 
 @given(st.lists(letters, max_size=6))
 def test_every_group_goes_to_exactly_one_place(many: list[str]):
     """The counts of the filter add up to the problems that went in."""
     groups = [make_group(str(number), letters) for number, letters in enumerate(many)]
-    assert sum(filter_by_difficulty(groups, BuildParams()).counts().values()) == len(groups)
+    assert sum(filter_by_difficulty(groups, BuildParams())[1].values()) == len(groups)
 
 
 @given(st.lists(letters, max_size=6))
