@@ -153,9 +153,6 @@ MISFITS = {
     "bias=all": {"bias": "all"},
     "it has modules_to_save": {"modules_to_save": ["lm_head"]},
     "size mismatch": {"r": 5},
-    "not found": {"target_modules": ["nothing_of_this_name"]},
-    "do not match the model": {"target_modules": ["q_proj"]},
-    "not supported": {"target_modules": ["q_proj", "input_layernorm"]},
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import threading
 from collections.abc import Callable
 
@@ -93,11 +94,12 @@ def test_a_field_of_another_type_is_400_or_harmless(
     [
         {"target_modules": r".*\.(q|k|v|o|gate|up|down)_proj"},
         {"target_modules": bad_adapters.SLOW},
+        {"target_modules": ["nothing_of_this_name", 1, "("]},
         {"exclude_modules": ["lm_head"]},
         {"layers_to_transform": [0], "layers_pattern": "layers"},
         {"r": 64, "rank_pattern": dict.fromkeys(("q_proj", "k_proj"), 4)},
     ],
-    ids=["rule", "slow rule", "exclusion", "layers", "ranks"],
+    ids=["rule", "slow rule", "others", "exclusion", "layers", "ranks"],
 )
 def test_a_target_rule_is_replaced_by_the_modules_with_weights(url, good, text, tmp_path, changes):
     """The modules that a rule selected are in the weights file: the texts are the same."""
@@ -167,7 +169,8 @@ def test_a_misfit_leaves_the_modules_unchanged(policy, good, tmp_path):
     """Modules and their shapes are the same before and after ten refusals, with a good adapter and without."""
     engine = EmbeddedEngine.load(str(policy), batch_size=1)
     model = MultiLoraModel(base=engine, threads=1)
-    folder = bad_adapters.damaged_config(good, tmp_path / "misfit", target_modules=["q_proj"])
+    folder = shutil.copytree(good, tmp_path / "misfit")
+    bad_adapters.FILES["a missing weight"](folder)
 
     def shapes() -> dict[str, torch.Size]:
         return {name: tensor.shape for name, tensor in engine.model.state_dict().items()}
