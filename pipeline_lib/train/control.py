@@ -7,31 +7,24 @@ lowest loss on held-out worked problems is kept, or the base if none has a lower
 
 import math
 import pathlib
-import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.problems import trained
 from pipeline_lib.problems.worked import WorkedProblems
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.store import checkpoints, manifests
-from pipeline_lib.store.files import read_json_lines, write_json_lines
-from pipeline_lib.store.folders import replaced
+from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.train.control_report import ControlReport, write_control_report
+from pipeline_lib.train.control_report import REPORT_NAME, ControlReport
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.phases import VALIDATION_LOSS, Phase, Row, Schedule, TrainContext, run_phase
-from pipeline_lib.train.token_budget import Tokens
-from pipeline_lib.train.weights import adapters, policies
+from pipeline_lib.train.sequence import publish
+from pipeline_lib.train.weights import policies
 
 SHARES = (1, 2, 4)
 """Relative lengths of the schedules."""
-_NOT_WEIGHTS = shutil.ignore_patterns(
-    manifests.MANIFEST_NAME, policies.LOG_NAME, adapters.FOLDER, trained.RECORD_NAME
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +53,7 @@ def train_control(request: ControlRequest) -> Manifest:
     rows = solution_rows(request.worked.train, chat_format)
     validation = solution_rows(request.worked.validation, chat_format)
     if not rows or not validation:
-        return _publish(request, ControlReport(is_base=True), weights=None, log=[], tokens=Tokens())
+        return _publish(request, ControlReport(is_base=True), weights=None, trained=[])
     phases = _phases(request, rows, validation)
     folders = {phase.name: run_phase(phase, str(request.base), request.context) for phase in phases}
     log = [
@@ -80,13 +73,25 @@ def train_control(request: ControlRequest) -> Manifest:
         validation_loss=kept[VALIDATION_LOSS],
         base_validation_loss=log[0][VALIDATION_LOSS],
     )
-    tokens = [policies.tokens_of(manifests.read_manifest(folder)) for folder in folders.values()]
-    return _publish(
-        request,
-        report,
-        weights=folders[kept["phase"]] if kept["step"] else request.base,
-        log=log,
-        tokens=sum(tokens, Tokens()),
+    weights = folders[kept["phase"]] if kept["step"] else request.base
+    return _publish(request, report, weights=weights, trained=[*folders.values()])
+
+
+def _publish(
+    request: ControlRequest,
+    report: ControlReport,
+    *,
+    weights: pathlib.Path | None,
+    trained: Sequence[pathlib.Path],
+) -> Manifest:
+    problems = (*request.worked.train, *request.worked.validation)
+    return publish(
+        weights,
+        request.output,
+        replace(request.context, problems=problems),
+        trained=trained,
+        start=str(request.base),
+        records={REPORT_NAME: asdict(report)},
     )
 
 
@@ -117,30 +122,3 @@ def _with_length(schedule: Schedule, steps: int) -> Schedule:
 def _find_lowest(log: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The first row with the lowest validation loss."""
     return min((row for row in log if VALIDATION_LOSS in row), key=lambda r: r[VALIDATION_LOSS])
-
-
-def _publish(
-    request: ControlRequest,
-    report: ControlReport,
-    *,
-    weights: pathlib.Path | None,
-    log: Sequence[Mapping[str, Any]],
-    tokens: Tokens,
-) -> Manifest:
-    with replaced(request.output) as fresh:
-        if weights is not None:
-            # Without the manifest and log of the one schedule: those of all schedules follow.
-            shutil.copytree(weights, fresh, dirs_exist_ok=True, ignore=_NOT_WEIGHTS)
-            write_json_lines(fresh / policies.LOG_NAME, log)
-        write_control_report(fresh, report)
-        manifest = manifests.seal(
-            fresh,
-            kind=policies.KIND,
-            key=request.context.key,
-            counts=policies.token_counts(tokens),
-        )
-        if weights is not None:
-            problems = (*request.worked.train, *request.worked.validation)
-            trained.write_record(fresh, problems, start=str(request.base))
-    checkpoints.discard(request.context.work)
-    return manifest

@@ -1,9 +1,9 @@
 """The report of a control, ``control.json`` in its folder; it is read without torch."""
 
 import pathlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from pipeline_lib.store.files import read_checked, write_json
+from pipeline_lib.store.files import read_checked
 
 REPORT_NAME = "control.json"
 
@@ -29,11 +29,6 @@ class ControlReport:
     validation_loss: float | None = None
     """Of the checkpoint that was kept."""
     base_validation_loss: float | None = None
-
-
-def write_control_report(folder: pathlib.Path, report: ControlReport) -> None:
-    """Write the report into the control's folder."""
-    write_json(folder / REPORT_NAME, asdict(report))
 
 
 def read_control_report(folder: pathlib.Path) -> ControlReport:

@@ -1,19 +1,26 @@
 """A training of several phases, each from the result of the one before; the last result is published."""
 
+import itertools
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.problems import trained
+from pipeline_lib.problems.trained import RECORD_NAME, write_record
 from pipeline_lib.store import checkpoints, manifests
 from pipeline_lib.store.files import read_json_lines, write_json, write_json_lines
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.train.phases import Phase, Row, TrainContext, run_phase
+from pipeline_lib.train.phases import Phase, TrainContext, run_phase
 from pipeline_lib.train.token_budget import Tokens
 from pipeline_lib.train.weights import adapters, policies
+
+# The manifest and the log of one phase; those of all phases follow.
+_NOT_WEIGHTS = shutil.ignore_patterns(
+    manifests.MANIFEST_NAME, policies.LOG_NAME, adapters.FOLDER, RECORD_NAME
+)
 
 
 def finished_training(output: pathlib.Path, *, key: str, replaces: bool) -> Manifest | None:
@@ -41,37 +48,55 @@ def run_phases(
     """Run the phases in order, each from the result of the one before, then publish the last result.
 
     The adapter of the N-th phase is kept as ``adapters/N-NAME``: applied to ``source`` in this order they
-    give the policy.
+    give the policy. ``records`` are JSON files of the published folder, by name.
+    """
+    folders: list[pathlib.Path] = []
+    for phase in phases:
+        folders.append(run_phase(phase, str(folders[-1]) if folders else source, context))
+    kept = {
+        f"{number}-{phase.name}": folder / adapters.FOLDER
+        for number, (phase, folder) in enumerate(zip(phases, folders, strict=True), 1)
+        if (folder / adapters.FOLDER).is_dir()
+    }
+    return publish(
+        folders[-1], output, context, trained=folders, start=source, records=records, kept=kept
+    )
+
+
+def publish(  # noqa: PLR0913 - content of a folder
+    weights: pathlib.Path | None,
+    output: pathlib.Path,
+    context: TrainContext,
+    *,
+    trained: Sequence[pathlib.Path],
+    start: str,
+    records: Mapping[str, Any] | None = None,
+    kept: Mapping[str, pathlib.Path] = MappingProxyType({}),
+) -> Manifest:
+    """Replace ``output`` by a sealed folder, and remove the work folder.
 
     Args:
-        phases: at least one.
-        source: folder or hub id of the policy to start from.
-        output: folder of the result.
-        context: work folder, key, seed and callbacks.
-        records: JSON files of the published folder, by name.
+        weights: the folder of the model; None: no model and no log.
+        output: the folder to write.
+        context: key, work folder and problems.
+        trained: the results of all phases, whose logs and tokens are added up.
+        start: the policy before the first phase.
+        records: JSON files of the folder, by name.
+        kept: adapters by name.
     """
-    log: list[Row] = []
-    kept: dict[str, pathlib.Path] = {}
-    tokens = Tokens()
-    start = source
-    for number, phase in enumerate(phases, 1):
-        folder = run_phase(phase, source, context)
-        log.extend(read_json_lines(folder / policies.LOG_NAME))
-        tokens += policies.tokens_of(manifests.read_manifest(folder))
-        if (folder / adapters.FOLDER).is_dir():
-            kept[f"{number}-{phase.name}"] = folder / adapters.FOLDER
-        source = str(folder)
+    tokens = [policies.tokens_of(manifests.read_manifest(folder)) for folder in trained]
     with replaced(output) as fresh:
-        whole = shutil.ignore_patterns(adapters.FOLDER, trained.RECORD_NAME)
-        shutil.copytree(source, fresh, dirs_exist_ok=True, ignore=whole)
+        if weights is not None:
+            shutil.copytree(weights, fresh, dirs_exist_ok=True, ignore=_NOT_WEIGHTS)
+            logs = (read_json_lines(folder / policies.LOG_NAME) for folder in trained)
+            write_json_lines(fresh / policies.LOG_NAME, itertools.chain.from_iterable(logs))
         for name, folder in kept.items():
             shutil.copytree(folder, fresh / adapters.PUBLISHED / name)
-        write_json_lines(fresh / policies.LOG_NAME, log)
         for name, record in (records or {}).items():
             write_json(fresh / name, record)
-        manifest = manifests.seal(
-            fresh, kind=policies.KIND, key=context.key, counts=policies.token_counts(tokens)
-        )
-        trained.write_record(fresh, context.problems, start=start)
+        counts = policies.token_counts(sum(tokens, Tokens()))
+        manifest = manifests.seal(fresh, kind=policies.KIND, key=context.key, counts=counts)
+        if weights is not None:
+            write_record(fresh, context.problems, start=start)
     checkpoints.discard(context.work)
     return manifest

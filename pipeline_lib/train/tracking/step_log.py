@@ -20,28 +20,24 @@ def open_trackers(
 
     Trackers are opened by the first step, and closed after errors as well.
 
-    Args:
-        names: as in `trackers.Trackers`; may be empty.
-        folder: for the files of trackers that write any.
-        phase: name of the run.
-        facts: params of the run, as JSON values.
+    ``folder`` is for the files of trackers that write any, ``phase`` the name of the run, and ``facts`` its
+    params as JSON values.
 
     Raises:
         BadInputError: a name is unknown, or its package is missing.
     """
     if not names:
-        yield _ignore
+        yield lambda _step, _total, _metrics: None
         return
-    from pipeline_lib.train.tracking.trackers import Trackers  # noqa: PLC0415 - seconds to import
+    from pipeline_lib.train.tracking.trackers import (  # noqa: PLC0415 - seconds to import
+        StepLogger,
+        Trackers,
+    )
 
     trackers = Trackers(names=names, folder=folder)
     trackers.check()
-    steps = trackers.step_logger(phase, facts)
+    steps = StepLogger(trackers, phase, facts)
     try:
         yield steps.log
     finally:
         steps.close()
-
-
-def _ignore(_step: int, _total: int, _metrics: Mapping[str, float]) -> None:
-    pass

@@ -67,10 +67,6 @@ class Trackers:
             for callback in make(self.folder / name / phase)
         ]
 
-    def step_logger(self, phase: str, facts: Mapping[str, Any]) -> "StepLogger":
-        """A logger for a training loop without a transformers trainer; ``facts`` are its params."""
-        return StepLogger(self, phase, facts)
-
 
 def trackers_beside(output: pathlib.Path, names: Sequence[str]) -> Trackers:
     """The trackers of a training without a workspace, with their files in OUTPUT.trackers.
@@ -84,38 +80,33 @@ def trackers_beside(output: pathlib.Path, names: Sequence[str]) -> Trackers:
 
 
 class StepLogger:
-    """Calls trackers as a trainer would, from the first logged step on."""
+    """Calls trackers as a trainer would, from the first logged step on; ``facts`` are the params of the run."""
 
     def __init__(self, trackers: Trackers, phase: str, facts: Mapping[str, Any]) -> None:
-        self._trackers = trackers
-        self._phase = phase
-        self._facts = facts
-        self._opened: _OpenTrackers | None = None
+        self._trackers, self._phase, self._facts = trackers, phase, facts
+        self._state = TrainerState()
+        self._callbacks: list[TrainerCallback] = []
 
     def log(self, step: int, total: int, metrics: Mapping[str, float]) -> None:
         """Log the metrics of a step."""
-        if self._opened is None:
+        if not self._callbacks:
+            trackers, phase = self._trackers, self._phase
             # Not earlier: under torchrun, TrainingArguments need the process group.
-            self._opened = self._open()
-            self._opened.send("on_train_begin")
-        self._opened.state.global_step, self._opened.state.max_steps = step, total
-        self._opened.send("on_log", logs=dict(metrics))
+            self._settings = _Settings(output_dir=str(trackers.folder), **trackers.settings(phase))
+            self._settings.facts = self._facts
+            other = [_KNOWN[name]() for name in trackers.names if name not in _FILE_TRACKERS]
+            self._callbacks = [*other, *trackers.callbacks(phase)]
+            self._send("on_train_begin")
+        self._state.global_step, self._state.max_steps = step, total
+        self._send("on_log", logs=dict(metrics))
 
     def close(self) -> None:
         """Close the trackers, if a step was logged."""
-        if self._opened is not None:
-            self._opened.send("on_train_end")
+        self._send("on_train_end")
 
-    def _open(self) -> "_OpenTrackers":
-        trackers = self._trackers
-        settings = _Settings(output_dir=str(trackers.folder), **trackers.settings(self._phase))
-        settings.facts = self._facts
-        other = [_KNOWN[name]() for name in trackers.names if name not in _FILE_TRACKERS]
-        return _OpenTrackers(
-            settings=settings,
-            state=TrainerState(),
-            callbacks=[*other, *trackers.callbacks(self._phase)],
-        )
+    def _send(self, event: str, **content: Any) -> None:
+        for callback in self._callbacks:
+            getattr(callback, event)(self._settings, self._state, TrainerControl(), **content)
 
 
 class _Settings(TrainingArguments):
@@ -126,17 +117,6 @@ class _Settings(TrainingArguments):
     @override
     def to_dict(self) -> dict[str, Any]:
         return dict(self.facts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OpenTrackers:
-    settings: _Settings
-    state: TrainerState
-    callbacks: Sequence[TrainerCallback]
-
-    def send(self, event: str, **content: Any) -> None:
-        for callback in self.callbacks:
-            getattr(callback, event)(self.settings, self.state, TrainerControl(), **content)
 
 
 def _dvclive(folder: pathlib.Path) -> list[TrainerCallback]:
