@@ -29,13 +29,8 @@ from pipeline_lib.train.offline import dpo, sft
 from pipeline_lib.train.online import grpo, rewards
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
 from pipeline_lib.train.online.rollouts import EndpointRollouts, PathSource, make_rollout_func
-from pipeline_lib.train.phases import MakeTrainer, Phase, Progress, Row, TrainContext
+from pipeline_lib.train.phases import MakeTrainer, Phase, Progress, Row, Schedule, TrainContext
 from pipeline_lib.train.ppo import trainer as ppo
-from pipeline_lib.train.schedules import (
-    schedule_drawn_paths,
-    schedule_stored_rows,
-    schedule_warm_start,
-)
 from pipeline_lib.train.sequence import run_phases
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.weights import policies
@@ -104,9 +99,16 @@ def train_policy(request: TrainingRequest) -> TrainingSummary:
                 replace(phase, lora=request.params.lora)
                 for phase in TRAINERS[request.params.method](request, stack)
             ]
-            manifest = run_phases(
-                phases, request.base, request.output, context=_make_context(request)
+            context = TrainContext(
+                work=work_folder(request.output, request.key),
+                key=request.key,
+                seed=request.seed,
+                threads=request.params.threads,
+                progress=request.progress,
+                trackers=request.trackers,
+                problems=request.problems,
             )
+            manifest = run_phases(phases, request.base, request.output, context=context)
     return summarize(request.output, manifest, seconds=time.perf_counter() - start)
 
 
@@ -133,40 +135,29 @@ def summarize(folder: pathlib.Path, manifest: Manifest, *, seconds: float) -> Tr
     )
 
 
-def _make_context(request: TrainingRequest) -> TrainContext:
-    return TrainContext(
-        work=work_folder(request.output, request.key),
-        key=request.key,
-        seed=request.seed,
-        threads=request.params.threads,
-        progress=request.progress,
-        trackers=request.trackers,
-        problems=request.problems,
+def _sft_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
+    return [_supervised("sft", request.rows, schedule_stored_rows(request.params), request)]
+
+
+def _supervised(
+    name: str, rows: Sequence[Row], schedule: Schedule, request: TrainingRequest
+) -> Phase:
+    return Phase(
+        name=name,
+        schedule=schedule,
+        make_trainer=sft.trainer_factory(rows, lora=request.params.lora),
+        row_tokens=sft.row_tokens(rows),
     )
 
 
-def _sft_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
-    params = request.params
-    make_trainer = sft.trainer_factory(request.rows, lora=params.lora)
-    return [
-        Phase(
-            name="sft",
-            schedule=schedule_stored_rows(params),
-            make_trainer=make_trainer,
-            row_tokens=sft.row_tokens(request.rows),
-        )
-    ]
-
-
 def _dpo_phases(request: TrainingRequest, _stack: ExitStack) -> list[Phase]:
-    params = request.params
-    make_trainer = dpo.trainer_factory(request.rows, beta=params.dpo_beta, lora=params.lora)
+    rows, params = request.rows, request.params
     return [
         Phase(
             name="dpo",
             schedule=schedule_stored_rows(params),
-            make_trainer=make_trainer,
-            row_tokens=dpo.pair_tokens(request.rows),
+            make_trainer=dpo.trainer_factory(rows, beta=params.dpo_beta, lora=params.lora),
+            row_tokens=dpo.pair_tokens(rows),
         )
     ]
 
@@ -201,26 +192,17 @@ def _rewards(request: TrainingRequest, stack: ExitStack) -> rewards.Rewards:
 
 
 def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[Phase]:
-    params = request.params
-    warm = params.warm_start_steps > 0 and len(request.warm_start_rows) > 0
+    params, rows = request.params, request.warm_start_rows
+    warm_start = []
+    if params.warm_start_steps > 0 and rows:
+        warm_start = [_supervised("warm-start", rows, schedule_warm_start(params), request)]
     online = Phase(
         name=params.method.value,
         schedule=schedule_drawn_paths(params),
         make_trainer=make_trainer,
         row_tokens=lambda tokenizer: longest_row(request.rows, tokenizer) + request.max_new_tokens,
     )
-    return [*([_warm_start(request)] if warm else []), online]
-
-
-def _warm_start(request: TrainingRequest) -> Phase:
-    params = request.params
-    make_trainer = sft.trainer_factory(request.warm_start_rows, lora=params.lora)
-    return Phase(
-        name="warm-start",
-        schedule=schedule_warm_start(params),
-        make_trainer=make_trainer,
-        row_tokens=sft.row_tokens(request.warm_start_rows),
-    )
+    return [*warm_start, online]
 
 
 def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], PathSource]:
@@ -249,6 +231,51 @@ def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], 
         )
 
     return open_engine
+
+
+def schedule_stored_rows(params: TrainParams) -> Schedule:
+    """SFT and DPO: sequences or pairs, with a cosine decay."""
+    return Schedule(
+        steps=params.steps,
+        lr=params.lr,
+        batch_size=params.batch_size,
+        micro_batch_size=_micro_batch_size(params, params.batch_size),
+        shape="cosine",
+        warmup_fraction=params.warmup_fraction,
+        checkpoint_every=params.checkpoint_every,
+        gradient_checkpointing=params.gradient_checkpointing,
+    )
+
+
+def schedule_warm_start(params: TrainParams) -> Schedule:
+    """SFT before an online method."""
+    return replace(
+        schedule_stored_rows(params),
+        steps=params.warm_start_steps,
+        lr=params.warm_start_lr,
+        batch_size=params.warm_start_batch_size,
+        micro_batch_size=_micro_batch_size(params, params.warm_start_batch_size),
+    )
+
+
+def schedule_drawn_paths(params: TrainParams) -> Schedule:
+    """Online methods: groups of paths, at a constant rate after warm-up.
+
+    The paths of a draw are in no checkpoint, so checkpoints are made only where the next draw begins.
+    """
+    paths = params.batch_size * params.group_size
+    draws_per_checkpoint = -(-params.checkpoint_every // params.updates_per_rollout)
+    return replace(
+        schedule_stored_rows(params),
+        batch_size=paths,
+        micro_batch_size=_micro_batch_size(params, paths),
+        shape="constant_with_warmup",
+        checkpoint_every=draws_per_checkpoint * params.updates_per_rollout,
+    )
+
+
+def _micro_batch_size(params: TrainParams, batch_size: int) -> int | None:
+    return params.micro_batch_size and min(params.micro_batch_size, batch_size)
 
 
 TRAINERS: Mapping[Method, PhasesOf] = {

@@ -12,11 +12,10 @@ from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine, hold_o
 from pipeline_lib.engines.precision import RECORD, recorded_dtype
 from pipeline_lib.params.train import Method
 from pipeline_lib.store.files import read_json
-from pipeline_lib.train.methods import train_policy
+from pipeline_lib.train.methods import schedule_stored_rows, train_policy
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.online.live_rollouts import rounded_weights
 from pipeline_lib.train.phases import Phase, TrainContext, run_phase
-from pipeline_lib.train.schedules import schedule_stored_rows
 from pipeline_lib.train.weights.compact_chat import write_compact_chat
 from pipeline_lib.train.weights.export import export_model
 from pipeline_lib.train.weights.models import training_dtype
