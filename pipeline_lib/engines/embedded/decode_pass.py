@@ -132,22 +132,13 @@ def choose_decode_pass(model: Any) -> DecodePass:
         return _CHOSEN[model]
 
 
-def is_decodable(model: Any) -> bool:
-    """True if the cache of ``model`` is keys and values alone, without recurrent states."""
-    return _cache_layers(model) <= {DynamicLayer, DynamicSlidingWindowLayer}
-
-
-def _cache_layers(model: Any) -> set[type]:
-    return {type(layer) for layer in DynamicCache(config=model.config).layers}
-
-
 def _choose(model: Any) -> DecodePass:
-    layers = _cache_layers(model)
-    if not is_decodable(model):
+    layers = {type(layer) for layer in DynamicCache(config=model.config).layers}
+    if not layers <= {DynamicLayer, DynamicSlidingWindowLayer}:
         names = sorted(layer.__name__ for layer in layers)
         raise BadInputError(
             f"model {type(model).__name__} caches {', '.join(names)}; the embedded engine supports "
-            "attention only: serve it with vLLM"
+            "attention only: serve it with vLLM, and train on paths of vLLM (train.rollouts=endpoint)"
         )
     before = model.config._attn_implementation  # noqa: SLF001 - it has no public name
     if layers != {DynamicLayer} or before not in {"sdpa", cohort_attention.NAME}:

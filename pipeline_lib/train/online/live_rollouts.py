@@ -1,7 +1,6 @@
 """Paths of a training step drawn in this process, from the weights in training.
 
-The embedded engine's scheduler decodes on the weights that the optimizer updates, adapters included. A model that
-it cannot decode is sampled by transformers' `generate`, with the same seeded sampler.
+The embedded engine's scheduler decodes on the weights that the optimizer updates, adapters included.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,10 +12,8 @@ import torch
 
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.embedded.continuous_batch import DrawnToken, SequenceRequest
-from pipeline_lib.engines.embedded.decode_pass import is_decodable
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.tokens import encode_prompt
-from pipeline_lib.train.online.generate_fallback import generate_sequences
 from pipeline_lib.train.online.rollouts import DrawnPath, StepRequests
 
 _MAX_SEQUENCES = 512
@@ -41,7 +38,11 @@ class LiveRollouts:
     def draw(
         self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
     ) -> list[DrawnPath]:
-        """One path for each prompt, from the present weights of ``model``; its mode is restored."""
+        """One path for each prompt, from the present weights of ``model``; its mode is restored.
+
+        Raises:
+            BadInputError: the engine cannot decode this kind of model.
+        """
         requests = self._requests.make(prompts, step=step)
         ids = [encode_prompt(tokenizer, one.prompt) for one in requests]
         places = (
@@ -57,8 +58,7 @@ class LiveRollouts:
             model=model, tokenizer=tokenizer, identity=f"step {step}", batch_size=_MAX_SEQUENCES
         )
         with eval_mode(model), rounded_weights(model, enabled=model.device.type == "cuda"):
-            draw = _decode_sequences if is_decodable(model) else generate_sequences
-            drawn = draw(engine, rows)
+            drawn = _decode_sequences(engine, rows)
         return [
             DrawnPath(
                 prompt_ids=row.prompt_ids,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from peft import get_peft_model
-from transformers import AutoModelForCausalLM, LlamaForCausalLM, MambaConfig
+from transformers import LlamaForCausalLM
 
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
@@ -150,23 +150,3 @@ def test_drawing_leaves_the_model_unchanged(training, policy: Policy):
     assert model.model.layers[0].training is training
     assert torch.equal(gradient(), before)
     assert model.config.to_json_string() == config
-
-
-def test_a_state_space_model_is_sampled_by_generate(policy: Policy):
-    """The same seeds give the same paths, with the log-probabilities of the model itself."""
-    config = MambaConfig(
-        vocab_size=len(policy.tokenizer), hidden_size=16, num_hidden_layers=1, state_size=4,
-        pad_token_id=policy.tokenizer.pad_token_id, eos_token_id=policy.tokenizer.eos_token_id,
-    )  # fmt: skip
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config)
-    torch.manual_seed(1)
-    paths = drawn_from(model, policy)
-    torch.manual_seed(2)
-    assert paths == drawn_from(model, policy)
-    assert len({tuple(path.completion_ids) for path in paths}) > 4
-    for path in paths:
-        torch.testing.assert_close(
-            torch.tensor(path.logprobs), trained_logprobs(model, path), atol=1e-4, rtol=0
-        )
