@@ -3,7 +3,7 @@
 The success probability of a simulated problem is drawn from a Beta distribution, 16 paths are
 drawn with it, and the scores go through the functions of a real evaluation, thousands of times.
 Printed for each setting: coverage of the intervals, rate of findings without a difference, and
-rate of findings with one. McNemar's and Wilson's figures are exact sums over all outcomes.
+rate of findings with one. Wilson's figures are exact sums over all outcomes.
 
     python -m benchmarks.simulated_statistics --runs 4000 --processes 2 --output statistics.json
 """
@@ -25,7 +25,6 @@ from pipeline_lib.study.statistics.intervals import score_interval, wilson_inter
 from pipeline_lib.study.statistics.paired import (
     DifferenceFinding,
     PairedDifference,
-    mcnemar,
     paired_difference,
 )
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
@@ -175,29 +174,6 @@ def _true_gain(a: float, b: float, k: int, ease: float) -> float:
     return float(integrate.quad(gain, 0, 1, limit=500)[0])
 
 
-def mcnemar_size(num_problems: int, *, both_ways: float) -> float:
-    """Exact chance that two equal policies differ by McNemar's test at 5 %.
-
-    Args:
-        num_problems: with one path each.
-        both_ways: chance that a problem is solved by exactly one of the two.
-    """
-    size = 0.0
-    for discordant in range(num_problems + 1):
-        weight = float(stats.binom.pmf(discordant, num_problems, both_ways))
-        for only_base in range(discordant + 1):
-            if _mcnemar_p_value(only_base, discordant - only_base) <= 1 - LEVEL:
-                size += weight * float(stats.binom.pmf(only_base, discordant, 0.5))
-    return size
-
-
-@functools.cache
-def _mcnemar_p_value(only_base: int, only_trained: int) -> float:
-    answers = [(True, False)] * only_base + [(False, True)] * only_trained
-    base, trained = zip(*answers, strict=True) if answers else ((), ())
-    return mcnemar(base, trained).p_value
-
-
 @functools.cache
 def _wilson_interval(num_correct: int, num_problems: int) -> Interval:
     return wilson_interval(num_correct, num_problems, level=LEVEL)
@@ -213,12 +189,7 @@ def wilson_coverage(num_problems: int, chance: float) -> float:
 
 
 def exact_tables() -> dict[str, list[dict[str, float]]]:
-    """Size of McNemar's test and coverage of Wilson's interval, exactly."""
-    sizes = [
-        {"problems": n, "differ": q, "size": mcnemar_size(n, both_ways=q)}
-        for n in (20, 50, 100)
-        for q in (0.1, 0.3, 0.5)
-    ]
+    """Coverage of Wilson's interval, exactly."""
     chances = np.arange(1, 100) / 100
     wilson = []
     for n in (20, 50, 100, 400):
@@ -234,7 +205,7 @@ def exact_tables() -> dict[str, list[dict[str, float]]]:
                 "highest_10_to_90": float(middle.max()),
             }
         )
-    return {"mcnemar": sizes, "wilson": wilson}
+    return {"wilson": wilson}
 
 
 def simulate(

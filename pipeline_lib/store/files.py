@@ -154,11 +154,6 @@ def read_checked(path: pathlib.Path, kind: type[_Content], *, remedy: str) -> _C
         raise CorruptArtifactError(f"{path}: {first_fault(error)}; {remedy}") from error
 
 
-def write_checked(path: pathlib.Path, content: Any) -> None:
-    """Write a dataclass or a model of pydantic's as JSON for `read_checked`, atomically."""
-    write_text(path, TypeAdapter(type(content)).dump_json(content, indent=1).decode())
-
-
 def write_json_lines(path: pathlib.Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write one JSON object per line, atomically."""
     with atomic_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:

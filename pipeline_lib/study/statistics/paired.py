@@ -1,4 +1,4 @@
-"""Paired comparison of two policies on the same problems: differences, McNemar's test, flips.
+"""Paired comparison of two policies on the same problems: differences and flips.
 
 Problems vary far more than policies, so differences are taken within problems. The caller aligns
 the inputs. Axis: P problems.
@@ -7,8 +7,6 @@ the inputs. Axis: P problems.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
-from scipy import stats
 
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
@@ -49,15 +47,6 @@ class PairedDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McNemar:
-    """Numbers of problems that only one policy solves with one path, and the test."""
-
-    only_base: int
-    only_trained: int
-    p_value: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Flip:
     """A problem whose pass@1 crossed one half, with its values before and after."""
 
@@ -83,18 +72,6 @@ def paired_difference(
         interval=resampling.compute_interval(drawn, level=level, support=_DIFFERENCE_SUPPORT),
         p_value=resampling.sign_flip_p_value(differences_P, resamples=resamples, seed=seed),
     )
-
-
-def mcnemar(base: Sequence[bool], trained: Sequence[bool]) -> McNemar:
-    """McNemar's exact test that the discordant problems are evenly split.
-
-    Source: McNemar 1947; the exact form is a sign test on the discordant problems.
-    """
-    only_base = sum(b and not t for b, t in zip(base, trained, strict=True))
-    only_trained = sum(t and not b for b, t in zip(base, trained, strict=True))
-    discordant = only_base + only_trained
-    p_value = float(stats.binomtest(only_base, discordant).pvalue) if discordant else 1.0
-    return McNemar(only_base=only_base, only_trained=only_trained, p_value=p_value)
 
 
 def gained_flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:

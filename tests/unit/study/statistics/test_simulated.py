@@ -12,7 +12,6 @@ from benchmarks.simulated_statistics import (
     SHAPES,
     coverage,
     findings,
-    mcnemar_size,
     wilson_coverage,
 )
 
@@ -55,12 +54,6 @@ def test_a_real_gain_is_found():
     assert found.truth == pytest.approx(0.0606, abs=1e-3)
     assert found.gains > 95
     assert found.losses == 0
-
-
-@pytest.mark.parametrize(("num_problems", "both_ways"), [(20, 0.3), (50, 0.3)])
-def test_mcnemar_never_finds_too_much(num_problems, both_ways):
-    """Exactly, over all outcomes: an exact test of discrete counts stays below its 5 %."""
-    assert 0 < mcnemar_size(num_problems, both_ways=both_ways) <= 0.05
 
 
 def test_wilson_holds_the_truth_on_average():
