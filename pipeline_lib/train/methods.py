@@ -34,7 +34,7 @@ from pipeline_lib.train.ppo import trainer as ppo
 from pipeline_lib.train.sequence import run_phases
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.weights import policies
-from pipeline_lib.train.weights.quantization import make_four_bit_config
+from pipeline_lib.train.weights.models import make_four_bit_config
 from pipeline_lib.verify.dispatch import open_verifier
 
 

@@ -18,12 +18,11 @@ from transformers import PrinterCallback, Trainer, TrainerCallback
 from typing_extensions import override
 
 from pipeline_lib.determinism import deterministic, trainer_seed
-from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.errors import BudgetReachedError, DivergedError
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.trained import Asked
 from pipeline_lib.seeding import child_random
 from pipeline_lib.store import checkpoints, manifests
-from pipeline_lib.train.divergence import DivergenceCheck
 from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.memory import fitting_rows
 from pipeline_lib.train.tracking.trackers import Trackers
@@ -158,10 +157,7 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
         trainer.remove_callback(PrinterCallback)
         for callback in context.trackers.callbacks(phase.name) if context.trackers else ():
             trainer.add_callback(callback)
-        divergence = DivergenceCheck(phase=phase.name, lr=phase.schedule.lr)
-        trainer.add_callback(
-            _SealAndReport(key=context.key, divergence=divergence, progress=context.progress)
-        )
+        trainer.add_callback(_SealAndReport(phase, key=context.key, progress=context.progress))
         if context.deadline is not None:
             trainer.add_callback(_StopInTime(context.deadline))
         resumed = checkpoints.newest(work, key=context.key)
@@ -172,7 +168,9 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
                 "run the same command to resume"
             )
         trained = trainer.accelerator.unwrap_model(trainer.model)
-        divergence.check_weights(trained.parameters(), step=trainer.state.global_step)
+        # They may diverge after a finite loss.
+        if not all(bool(weight.isfinite().all()) for weight in trained.parameters()):
+            raise _diverged(phase, "weights", step=trainer.state.global_step)
         policies.save_policy(
             trained,
             result,
@@ -265,10 +263,8 @@ def count_tokens(rows: Any, *columns: str) -> int:
 class _SealAndReport(TrainerCallback):
     """Seals each checkpoint, and checks the loss and calls ``progress`` after each step."""
 
-    def __init__(self, *, key: str, divergence: DivergenceCheck, progress: Progress | None) -> None:
-        self._key = key
-        self._divergence = divergence
-        self._progress = progress
+    def __init__(self, phase: Phase, *, key: str, progress: Progress | None) -> None:
+        self._phase, self._key, self._progress = phase, key, progress
 
     @override
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -281,9 +277,17 @@ class _SealAndReport(TrainerCallback):
     ) -> None:
         if logs is None or "loss" not in logs:
             return
-        self._divergence.check_loss(logs["loss"], step=state.global_step)
+        if not math.isfinite(logs["loss"]):
+            raise _diverged(self._phase, "loss", step=state.global_step)
         if self._progress is not None:
             self._progress(state.global_step, state.max_steps, _metrics(logs))
+
+
+def _diverged(phase: Phase, what: str, *, step: int) -> DivergedError:
+    return DivergedError(
+        f"{phase.name}, step {step}: diverged, {what} no longer finite; lower the learning rate, "
+        f"{phase.schedule.lr:g} now"
+    )
 
 
 class _StopInTime(TrainerCallback):

@@ -22,13 +22,15 @@ from pipeline_lib.engines.embedded.continuous_batch import DrawnToken, SequenceR
 from pipeline_lib.engines.embedded.generation import (
     ChoiceBuilder,
     ChoiceDelta,
+    Counters,
     DrawFailedError,
     EngineStoppedError,
     Generation,
+    Lane,
     Prompt,
     QueueFullError,
+    is_out_of_memory,
 )
-from pipeline_lib.engines.embedded.lane import Counters, Lane, is_out_of_memory
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
 from pipeline_lib.engines.embedded.token_text import TokenDecoder
 from pipeline_lib.errors import ReasonloopError, reason_of

@@ -19,7 +19,7 @@ from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.systems.classmate.body import check_peer
 from pipeline_lib.systems.classmate.reward import check_method
 from pipeline_lib.train.weights import policies
-from pipeline_lib.train.weights.quantization import make_four_bit_config
+from pipeline_lib.train.weights.models import make_four_bit_config
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     from pipeline_lib.systems.stage import Run

@@ -1,6 +1,10 @@
 """Rollouts of one draw with their rewards: which sequences are trained on, and the metrics of the draw.
 
-A rollout without a reward has failed: it is in no baseline, and none of its sequences is trained on.
+A rollout without a reward has failed: it is in no baseline, and none of its sequences is trained on. The
+others' sequences become passes of similar lengths, padded at the end, where no token attends to padding, so
+there is no mask. Prefixes of 20 and of 200 tokens occur side by side, so they are not aligned.
+
+Axes: B sequences of a pass, L tokens, T = L - 1 predicted tokens, N predicted tokens with a loss.
 """
 
 import math
@@ -10,10 +14,12 @@ from statistics import fmean
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
-from pipeline_lib.train.offline.token_steps import TokenRow
+from pipeline_lib.train.offline.bucketed_sft import pad, token_losses
+from pipeline_lib.train.offline.labelled_scores import IGNORED
+from pipeline_lib.train.offline.token_steps import TokenRow, cut_passes
 from pipeline_lib.train.rollout_grpo.losses import group_advantages
-from pipeline_lib.train.rollout_grpo.sequences import RolloutSequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +49,17 @@ class RolloutSource(Protocol):
             step: steps so far; the same step draws the same rollouts.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutSequence:
+    """A drawn sequence, and what it takes from its rollout."""
+
+    row: TokenRow
+    """Prefix and drawn tokens; the loss begins at the first drawn one."""
+    advantage: float
+    siblings: int
+    """Sequences of the rollout, this one included."""
 
 
 def weigh_sequences(
@@ -77,3 +94,48 @@ def _equal_groups(rollouts: Sequence[RewardedRollout], group_size: int) -> float
     starts = range(0, len(rollouts), group_size)
     groups = [rollouts[start : start + group_size] for start in starts]
     return fmean(len({one.reward for one in group} - {None}) <= 1 for group in groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceBatch:
+    """Sequences that go through the model together."""
+
+    ids_BL: Tensor
+    labels_BL: Tensor
+    """`IGNORED` for prefixes and padding."""
+    advantages_B: Tensor
+    siblings_B: Tensor
+
+    @property
+    def mask(self) -> Tensor:
+        """[B, T], true for drawn tokens."""
+        return self.labels_BL[:, 1:] != IGNORED
+
+    def logprobs(self, model: Any) -> Tensor:
+        """Natural log-probabilities [B, T] of the drawn tokens under ``model``; 0 elsewhere."""
+        mask_BT = self.mask
+        logprobs_N = -token_losses(model, self.ids_BL, self.labels_BL)
+        return logprobs_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, logprobs_N)
+
+
+def make_batches(
+    sequences: Sequence[RolloutSequence], *, pass_tokens: int, pad_id: int, device: torch.device
+) -> list[SequenceBatch]:
+    """All sequences, longest first, in passes of at most ``pass_tokens`` with padding."""
+    lengths = [len(one.row.ids_L) for one in sequences]
+    return [
+        _collate([sequences[place] for place in places], pad_id=pad_id, device=device)
+        for places in cut_passes(lengths, pass_tokens=pass_tokens)
+    ]
+
+
+def _collate(
+    sequences: Sequence[RolloutSequence], *, pad_id: int, device: torch.device
+) -> SequenceBatch:
+    ids_BL, labels_BL = pad([one.row for one in sequences], pad_id=pad_id)
+    return SequenceBatch(
+        ids_BL=ids_BL.to(device),
+        labels_BL=labels_BL.to(device),
+        advantages_B=torch.tensor([one.advantage for one in sequences], device=device),
+        siblings_B=torch.tensor([one.siblings for one in sequences], device=device),
+    )

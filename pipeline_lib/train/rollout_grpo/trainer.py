@@ -29,10 +29,11 @@ from pipeline_lib.train.rollout_grpo.losses import sequence_losses
 from pipeline_lib.train.rollout_grpo.rollouts import (
     RewardedRollout,
     RolloutSource,
+    SequenceBatch,
     draw_metrics,
+    make_batches,
     weigh_sequences,
 )
-from pipeline_lib.train.rollout_grpo.sequences import SequenceBatch, make_batches
 from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.policies import FULL, Policy
 

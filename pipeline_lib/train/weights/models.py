@@ -3,15 +3,17 @@
 Every model is loaded and written here, so that one that can be loaded can be saved.
 """
 
+import importlib.util
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig, GenerationConfig
 
 from pipeline_lib.engines.precision import RECORD
 from pipeline_lib.engines.pretrained import load_pretrained
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.train.weights import adapters
 
 
@@ -57,6 +59,32 @@ def load_merged(source: str, on_top: Sequence[pathlib.Path]) -> Any:
         adapters.check(folder)
         model = adapters.merge(adapters.load(model, folder))
     return model
+
+
+def make_four_bit_config() -> BitsAndBytesConfig:
+    """The argument of ``from_pretrained`` to hold a base in NF4 with double quantization, computing in bfloat16.
+
+    Source: Dettmers et al. 2023 (arXiv:2305.14314), QLoRA.
+
+    Raises:
+        BadInputError: there is no CUDA device, or bitsandbytes is not installed.
+    """
+    if not torch.cuda.is_available():
+        raise BadInputError(
+            "train.lora.quantize=4bit: no CUDA device, which 4-bit weights need; "
+            "set train.lora.quantize=none"
+        )
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise BadInputError(
+            "train.lora.quantize=4bit: bitsandbytes is not installed; "
+            "run `pip install 'reasonloop[qlora]'`, or set train.lora.quantize=none"
+        )
+    return BitsAndBytesConfig(  # type: ignore[no-untyped-call]
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )
 
 
 def save_model(model: Any, folder: pathlib.Path) -> None:

@@ -23,7 +23,6 @@ from pipeline_lib.store.folders import replaced
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.train.token_budget import Tokens
 from pipeline_lib.train.weights import adapters, models
-from pipeline_lib.train.weights.quantization import make_four_bit_config
 
 KIND = "model"
 LOG_NAME = "training_log.jsonl"
@@ -52,7 +51,7 @@ def load_policy(source: str, *, lora: LoraParams = FULL) -> Policy:
     """
     dtype = models.training_dtype(trains_weights=not lora.enabled, on_gpu=torch.cuda.is_available())
     if lora.quantize == "4bit":
-        config = make_four_bit_config()
+        config = models.make_four_bit_config()
         model = models.load_model(source, dtype=torch.bfloat16, quantization_config=config)
     elif dtype is torch.float32:
         model = models.load_in_float32(source)

@@ -21,7 +21,6 @@ from pipeline_lib.systems.prr.model.saved_model import to_storable
 from pipeline_lib.systems.prr.model.trm import TrmModel
 from pipeline_lib.systems.prr.training.devices import Devices
 from pipeline_lib.systems.prr.training.ema import Ema
-from pipeline_lib.train.divergence import are_finite
 
 TENSORS_NAME = "state.safetensors"
 FACTS_NAME = "state.json"
@@ -44,7 +43,7 @@ class RunState:
 def has_finite_weights(state: RunState) -> bool:
     """True if all weights, averages and puzzle vectors are finite."""
     tensors = [*state.model.state_dict().values(), *state.ema.state_dict().values()]
-    return are_finite(tensors)
+    return all(bool(tensor.isfinite().all()) for tensor in tensors)
 
 
 def save_carry(state: RunState, folder: pathlib.Path, *, rank: int) -> None:
