@@ -22,16 +22,18 @@ from pipeline_lib.engines.embedded.continuous_batch import DrawnToken, SequenceR
 from pipeline_lib.engines.embedded.generation import (
     ChoiceBuilder,
     ChoiceDelta,
-    Counters,
     DrawFailedError,
     EngineStoppedError,
     Generation,
-    Lane,
     Prompt,
     QueueFullError,
+)
+from pipeline_lib.engines.embedded.multi_lora import (
+    Counters,
+    Lane,
+    MultiLoraModel,
     is_out_of_memory,
 )
-from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
 from pipeline_lib.engines.embedded.token_text import TokenDecoder
 from pipeline_lib.errors import ReasonloopError, reason_of
 

@@ -6,19 +6,44 @@ need not be saved, and a resumed run computes what an unbroken one does. Subclas
 Only public methods of the trainer are overridden.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
 
+import torch
 from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.train.phases import Row, select_prompts
-from pipeline_lib.train.ppo.token_scores import Reference
 from pipeline_lib.train.token_budget import Tokens, count_reused
 from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.adapters import attach
 from pipeline_lib.train.weights.policies import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """The policy at the start of training, for the KL penalty."""
+
+    copied: Any | None
+    """A copy of all weights; None is the policy in training with its adapters disabled."""
+
+    @classmethod
+    def of(cls, model: Any, lora: LoraParams, device: torch.device) -> Self:
+        """The reference of a model that is about to be trained."""
+        return cls(copied=None if lora.enabled else copy.deepcopy(model).to(device).eval())
+
+    @contextmanager
+    def open(self, policy: Any) -> Iterator[Any]:
+        """Yield the reference as a model; ``policy`` must not be used in the block."""
+        if self.copied is not None:
+            yield self.copied
+            return
+        with policy.disable_adapter():
+            yield policy
 
 
 class DrawTrainer(Trainer):

@@ -1,19 +1,17 @@
-"""Log-probabilities, entropies and values of the tokens of given paths, and the reference policy.
+"""Log-probabilities, entropies and values of the tokens of given paths.
 
 Axes: B paths, T tokens of a completion, V vocabulary, H channels.
 """
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
-from pipeline_lib.params.train import LoraParams
 from pipeline_lib.train.ppo.path_batch import PathBatch
 from pipeline_lib.train.ppo.value_head import ValueHead
 
@@ -112,25 +110,3 @@ def _replaced_forward(module: Any, output: Any) -> Iterator[None]:
 
 def _select(log_probs_BTV: torch.Tensor, tokens_BT: torch.Tensor) -> torch.Tensor:
     return log_probs_BTV.gather(-1, tokens_BT[..., None])[..., 0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """The policy at the start of training, for the KL penalty."""
-
-    copied: Any | None
-    """A copy of all weights; None is the policy in training with its adapters disabled."""
-
-    @classmethod
-    def of(cls, model: Any, lora: LoraParams, device: torch.device) -> Self:
-        """The reference of a model that is about to be trained."""
-        return cls(copied=None if lora.enabled else copy.deepcopy(model).to(device).eval())
-
-    @contextmanager
-    def open(self, policy: Any) -> Iterator[Any]:
-        """Yield the reference as a model; ``policy`` must not be used in the block."""
-        if self.copied is not None:
-            yield self.copied
-            return
-        with policy.disable_adapter():
-            yield policy
