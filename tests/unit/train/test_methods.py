@@ -14,7 +14,6 @@ from pipeline_lib.train.phases import _settings as settings_of
 from pipeline_lib.train.weights.policies import load_policy
 
 ALL = frozenset(Method)
-WITH_ENTROPY = frozenset({Method.GRPO, Method.PPO})
 BASIS = {"steps": 4, "batch_size": 4, "group_size": 4, "checkpoint_every": 2, "lr": 1e-3}
 USES: dict[str, tuple[frozenset[Method], Any]] = {
     "variant": (frozenset({Method.GRPO}), "gspo"),
@@ -27,7 +26,7 @@ USES: dict[str, tuple[frozenset[Method], Any]] = {
     "warmup_fraction": (ALL, 0.5),
     "group_size": (ONLINE, 2),
     "updates_per_rollout": (ONLINE, 2),
-    "entropy_coef": (WITH_ENTROPY, 0.3),
+    "entropy_coef": (ONLINE, 0.3),
     "warm_start_steps": (ONLINE, 3),
     "warm_start_batch_size": (ONLINE, 8),
     "warm_start_lr": (ONLINE, 3e-3),
@@ -70,13 +69,13 @@ def capture_arguments(phase: Any, base: str, work: pathlib.Path) -> dict[str, An
     policy = load_policy(base)
     settings = settings_of(phase, policy, work, 1) | {"report_to": "none"}
     trainer = phase.make_trainer(policy, settings)
-    adapters = getattr(trainer.model, "peft_config", {})
+    adapters, of_ppo = getattr(trainer.model, "peft_config", {}), getattr(trainer, "_params", None)
     return {
         "phase": phase.name,
         "args": trainer.args.to_dict(),
         "adapters": [(one.r, one.lora_alpha) for one in adapters.values()],
         "advantage": getattr(trainer, "_advantage_rule", None),
-        "plan": getattr(trainer, "_plan", None),
+        "ppo": of_ppo and (of_ppo.ppo, of_ppo.updates_per_rollout, of_ppo.entropy_coef),
         "paths in a pass": getattr(trainer, "_pass_size", None),
     }
 
