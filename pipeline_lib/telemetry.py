@@ -18,10 +18,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 EVENTS_FILE = pathlib.Path("telemetry") / "events.jsonl"
 BEGIN = "begin"
@@ -93,20 +92,13 @@ def count_retried(events: Sequence[Event]) -> int:
     begun = Counter(_piece(event) for event in events if event["event"] == BEGIN)
     done = Counter(_piece(event) for event in events if event["event"] == "work")
     # Of a training, number 0, the steps are recorded as done, under their numbers.
-    ended = (piece for piece in begun if done[piece] or piece.number == 0)
-    return sum(max(0, begun[piece] - max(1, done[piece])) for piece in ended)
+    ended = ((piece, count) for piece, count in begun.items() if done[piece] or piece[0] == 0)
+    return sum(max(0, count - max(1, done[piece])) for piece, count in ended)
 
 
-class _Piece(NamedTuple):
-    """Identity of a piece of work."""
-
-    key: str | None
-    number: int
-    label: str
-
-
-def _piece(event: Event) -> _Piece:
-    return _Piece(event.get("key"), event["done"], work_label(event))
+def _piece(event: Event) -> tuple[int, str | None, str]:
+    """Number, key and label of a piece of work."""
+    return event["done"], event.get("key"), work_label(event)
 
 
 @contextmanager
@@ -133,19 +125,11 @@ def events_size(workspace: pathlib.Path) -> int:
     return target.stat().st_size if target.exists() else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewEvents:
-    """Events after an offset, and the offset from which to read on."""
-
-    events: list[Event]
-    offset: int
-
-
-def read_new_events(workspace: pathlib.Path, offset: int) -> NewEvents:
-    """Complete lines from byte ``offset`` on, oldest first; an incomplete last line is left for later."""
+def read_new_events(workspace: pathlib.Path, offset: int) -> tuple[list[Event], int]:
+    """Events of complete lines from byte ``offset`` on, oldest first, and the offset from which to read on."""
     target = workspace / EVENTS_FILE
     if not target.exists():
-        return NewEvents(events=[], offset=offset)
+        return [], offset
     with target.open("rb") as stream:
         stream.seek(offset)
         content = stream.read()
@@ -157,7 +141,7 @@ def read_new_events(workspace: pathlib.Path, offset: int) -> NewEvents:
         except ValueError:
             # A crash cut an earlier line short.
             continue
-    return NewEvents(events=events, offset=offset + len(whole))
+    return events, offset + len(whole)
 
 
 class WorkFollower:
@@ -170,9 +154,8 @@ class WorkFollower:
 
     def read(self) -> list[Event]:
         """The events since the last call, oldest first."""
-        new = read_new_events(self._workspace, self._offset)
-        self._offset = new.offset
-        return new.events
+        events, self._offset = read_new_events(self._workspace, self._offset)
+        return events
 
     def count(self, event: Event) -> int:
         """Pieces finished up to a ``work`` event; each event must be counted once, in order.
@@ -194,7 +177,7 @@ def work_label(event: Event) -> str:
 
 def read_events(workspace: pathlib.Path, *, offset: int = 0) -> list[Event]:
     """Events from byte ``offset`` on, oldest first."""
-    return read_new_events(workspace, offset).events
+    return read_new_events(workspace, offset)[0]
 
 
 def stage_seconds(events: list[Event]) -> Mapping[str, float]:

@@ -56,11 +56,8 @@ def make_folder(
 ) -> Manifest:
     """Return the sealed folder of ``unit``, made if no current one exists.
 
-    Args:
-        unit: the piece of work.
-        folder: replaced as a whole, so a reader never sees a partial one.
-        kind: kind of the manifest, part of the reuse check.
-        fill: writes the content into an empty folder and returns counts for the manifest.
+    ``fill`` writes the content into an empty folder and returns counts for the manifest. The folder is
+    replaced as a whole, so a reader never sees a partial one.
     """
     found = manifests.current(folder, kind=kind, key=unit.key)
     if found is None:

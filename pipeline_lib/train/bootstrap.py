@@ -54,18 +54,9 @@ def make_base_policy(  # noqa: PLR0913 - what a training depends on
     progress: Progress | None = None,
     trackers: Trackers | None = None,
 ) -> Manifest:
-    """Make the base policy from worked solutions, or from ``params.model``.
+    """Make the base policy from ``rows`` {prompt, completion} of worked solutions, or from ``params.model``.
 
-    Args:
-        rows: {prompt, completion} of the solutions; unused if a model is copied.
-        output: folder of the policy.
-        params: the model, or the settings to make one.
-        seed: the root seed.
-        key: the stage key.
-        problems: of the solutions.
-        pieces: of the tokenizer of a model from scratch.
-        progress: called after each step of SFT.
-        trackers: experiment trackers of SFT.
+    ``problems`` are those of the solutions, ``pieces`` are of the tokenizer of a model from scratch.
 
     Raises:
         BadInputError: the named model cannot be loaded, or there are no rows to train on.

@@ -24,11 +24,8 @@ def fitting_rows(
 ) -> int:
     """The largest divisor of ``batch_size`` whose rows fit into the memory for activations, at least 1.
 
-    Args:
-        config: of the model, with the names of transformers.
-        batch_size: rows of an optimizer step.
-        row_tokens: tokens of the longest row; shorter ones are padded to it.
-        checkpointing: activations inside of layers are computed again in the backward pass.
+    ``row_tokens`` are of the longest row, to which shorter ones are padded. With ``checkpointing`` activations
+    inside of layers are computed again in the backward pass.
     """
     most = _memory_bytes() // (row_tokens * _token_bytes(config, checkpointing=checkpointing))
     fitting = (rows for rows in range(1, batch_size + 1) if batch_size % rows == 0 and rows <= most)

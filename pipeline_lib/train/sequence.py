@@ -75,14 +75,8 @@ def publish(  # noqa: PLR0913 - content of a folder
 ) -> Manifest:
     """Replace ``output`` by a sealed folder, and remove the work folder.
 
-    Args:
-        weights: the folder of the model; None: no model and no log.
-        output: the folder to write.
-        context: key, work folder and problems.
-        trained: the results of all phases, whose logs and tokens are added up.
-        start: the policy before the first phase.
-        records: JSON files of the folder, by name.
-        kept: adapters by name.
+    It holds the model of ``weights``, if there are any, with the logs of all ``trained`` phases, whose tokens are
+    added up; JSON ``records`` and ``kept`` adapters by name. ``start`` is the policy before the first phase.
     """
     tokens = [policies.tokens_of(manifests.read_manifest(folder)) for folder in trained]
     with replaced(output) as fresh:

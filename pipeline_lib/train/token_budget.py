@@ -35,13 +35,7 @@ class Tokens:
 
 
 def plan_tokens(params: TrainParams, *, prompt_tokens: float, path_tokens: float) -> Tokens:
-    """Tokens that one round of training is expected to process.
-
-    Args:
-        params: method, steps and batch sizes.
-        prompt_tokens: mean length of a prompt.
-        path_tokens: mean length of a path without its prompt.
-    """
+    """Tokens that one round of training is expected to process, from mean lengths of prompts and of paths."""
     row = prompt_tokens + path_tokens
     if params.method not in ONLINE:
         sequences_per_row = 2 if params.method is Method.DPO else 1

@@ -120,13 +120,13 @@ def test_attempts_without_a_result_are_counted():
 def test_a_line_being_written_is_read_once_it_is_whole(tmp_path):
     """A follower gets every event exactly once, also if it reads while a line is partly written."""
     record_work(tmp_path, "sample", done=1, total=2)
-    first = read_new_events(tmp_path, 0)
+    first, offset = read_new_events(tmp_path, 0)
     target = tmp_path / EVENTS_FILE
     with target.open("ab") as stream:
         stream.write(b'{"event": "work", "stage": "sam')
-    assert read_new_events(tmp_path, first.offset).events == []
+    assert read_new_events(tmp_path, offset) == ([], offset)
     with target.open("ab") as stream:
         stream.write(b'ple", "done": 2, "total": 2}\n')
-    second = read_new_events(tmp_path, first.offset)
-    assert [event["done"] for event in first.events + second.events] == [1, 2]
-    assert read_new_events(tmp_path, second.offset).events == []
+    second, end = read_new_events(tmp_path, offset)
+    assert [event["done"] for event in first + second] == [1, 2]
+    assert read_new_events(tmp_path, end) == ([], end)

@@ -50,17 +50,10 @@ class Bootstrap:
     mean: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Correction:
-    """BCa's estimates of bias and skewness."""
-
-    bias: float
-    """z0: normal quantile of the share of resampled means below the mean."""
-    acceleration: float
-    """a: a sixth of the skewness of the mean."""
-
-
-_SYMMETRIC = _Correction(bias=0.0, acceleration=0.0)
+_Correction = tuple[float, float]
+"""BCa's bias z0, the normal quantile of the share of resampled means below the mean, and acceleration a, a sixth
+of the skewness of the mean."""
+_SYMMETRIC: _Correction = (0.0, 0.0)
 
 
 def resample(values_P: Floats, *, resamples: int, seed: int) -> Bootstrap:
@@ -101,10 +94,7 @@ def _bca_correction(bootstrap: Bootstrap) -> _Correction:
     share = min(max(below, 1), len(means_R) - 1) / len(means_R)
     deviations_P = bootstrap.values_P - bootstrap.values_P.mean()
     spread = float((deviations_P**2).sum()) ** 1.5
-    return _Correction(
-        bias=float(stats.norm.ppf(share)),
-        acceleration=float((deviations_P**3).sum()) / (6 * spread),
-    )
+    return float(stats.norm.ppf(share)), float((deviations_P**3).sum()) / (6 * spread)
 
 
 def compute_interval(
@@ -220,9 +210,10 @@ def _expanded_quantile(tail: float, num_problems: int) -> float:
 
 def _corrected(quantile: float, correction: _Correction) -> float:
     """BCa's corrected quantile; infinite past its pole."""
-    shifted = correction.bias + quantile
-    room = 1 - correction.acceleration * shifted
-    return correction.bias + shifted / room if room > 0 else float(np.copysign(np.inf, shifted))
+    bias, acceleration = correction
+    shifted = bias + quantile
+    room = 1 - acceleration * shifted
+    return bias + shifted / room if room > 0 else float(np.copysign(np.inf, shifted))
 
 
 def sign_flip_p_value(differences_P: Floats, *, resamples: int, seed: int) -> float:

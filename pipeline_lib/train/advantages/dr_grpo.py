@@ -9,16 +9,10 @@ if TYPE_CHECKING:
 
 
 def dr_grpo(rewards_PN: torch.Tensor) -> torch.Tensor:
-    """``r - mean`` over the scored paths of a group.
+    """``r - mean`` over the scored paths of a group: [P, N], NaN without a score.
 
     Rewards 1, 0, 0, 1 have mean 1/2: advantages 0.5 and -0.5. Dividing by the deviation would give
     more weight to problems that are nearly always or nearly never solved.
-
-    Args:
-        rewards_PN: [P, N], NaN without a score.
-
-    Returns:
-        [P, N]; NaN without a score.
 
     Source: Liu et al. 2025 (arXiv:2503.20783).
     """

@@ -12,18 +12,12 @@ if TYPE_CHECKING:
 
 
 def gdpo(rewards_PNK: torch.Tensor, *, weights_K: Sequence[float] | None = None) -> torch.Tensor:
-    """Weighted sum of the parts' group-relative advantages, standardized over the batch.
+    """Weighted sum [P, N] of the parts' group-relative advantages, standardized over the batch.
 
-    A part without a score counts as one at the mean of its group. A part with a small scale then counts as much as one with a large scale. Example, up to epsilon: of
-    two paths with parts (1, 3) and (0, 1), each part deviates by 0.7071 of its std. The sums 1.4142 and
-    -1.4142 have a std of 2 over the batch: advantages 0.7071 and -0.7071.
-
-    Args:
-        rewards_PNK: [P, N, K], NaN for a part without a score.
-        weights_K: of the parts; None for equal ones.
-
-    Returns:
-        [P, N]; NaN without any score.
+    A part with a small scale then counts as much as one with a large scale; without ``weights_K`` all parts
+    count alike. A part without a score counts as one at the mean of its group; a path without any is NaN.
+    Example, up to epsilon: of two paths with parts (1, 3) and (0, 1), each part deviates by 0.7071 of its std.
+    The sums 1.4142 and -1.4142 have a std of 2 over the batch: advantages 0.7071 and -0.7071.
 
     Source: Liu et al. 2026 (arXiv:2601.05242).
     """

@@ -11,15 +11,10 @@ if TYPE_CHECKING:
 
 
 def grpo(rewards_PN: torch.Tensor) -> torch.Tensor:
-    """``(r - mean) / (std + 1e-4)`` over the scored paths of a group.
+    """``(r - mean) / (std + 1e-4)`` over the scored paths of a group: [P, N].
 
-    Rewards 1, 0, 0, 1 have mean 1/2 and std sqrt(1/3) = 0.5774: advantages 0.8659 and -0.8659.
-
-    Args:
-        rewards_PN: [P, N], NaN without a score.
-
-    Returns:
-        [P, N]; NaN without a score, and in a group with fewer than two.
+    NaN without a score, and in a group with fewer than two. Rewards 1, 0, 0, 1 have mean 1/2 and std
+    sqrt(1/3) = 0.5774: advantages 0.8659 and -0.8659.
 
     Source: Shao et al. 2024 (arXiv:2402.03300), section 4.1.2.
     """

@@ -9,16 +9,10 @@ if TYPE_CHECKING:
 
 
 def rloo(rewards_PN: torch.Tensor) -> torch.Tensor:
-    """``r - mean of the other scored paths``: N / (N - 1) times the advantages of Dr. GRPO.
+    """``r - mean of the other scored paths``: [P, N], N / (N - 1) times the advantages of Dr. GRPO.
 
-    Rewards 1, 0, 0, 1: the others of a right path have mean 1/3, those of a wrong one 2/3, so
-    advantages are 2/3 and -2/3.
-
-    Args:
-        rewards_PN: [P, N], NaN without a score.
-
-    Returns:
-        [P, N]; NaN without a score, and in a group with fewer than two.
+    NaN without a score, and in a group with fewer than two. Rewards 1, 0, 0, 1: the others of a right path
+    have mean 1/3, the others of a wrong one 2/3, so advantages are 2/3 and -2/3.
 
     Source: Ahmadian et al. 2024 (arXiv:2402.14740), after Kool et al. 2019.
     """

@@ -36,14 +36,7 @@ class TokenSteps:
 
 
 def plan_steps(lengths: Sequence[int], *, tokens: int, step_tokens: int, seed: int) -> TokenSteps:
-    """Steps of at most ``step_tokens`` that together hold at least ``tokens``.
-
-    Args:
-        lengths: tokens of each sequence; none above ``step_tokens``.
-        tokens: length of the training.
-        step_tokens: most tokens of a step.
-        seed: of the order.
-    """
+    """Steps of at most ``step_tokens`` that together hold at least ``tokens``; no length is above ``step_tokens``."""
     steps: list[list[int]] = []
     current: list[int] = []
     held = total = 0

@@ -85,12 +85,7 @@ def trainer_factory(
 
     Several rewards take GDPO with their weights, whatever the rule of the loss is.
 
-    Args:
-        rows: the problems to draw paths for.
-        params: method GRPO with its variant, or RLOO.
-        rewards: of each path.
-        make_rollouts: from a policy's folder or hub id to TRL's rollout function.
-        max_new_tokens: length limit of a path.
+    ``make_rollouts`` takes a policy's folder or hub id to TRL's rollout function.
 
     Raises:
         BadInputError: there is no advantage rule of that name.

@@ -49,13 +49,9 @@ class Pass:
 def plan_passes(
     mask_BPC: torch.Tensor, *, width: int, grad_B: torch.Tensor, max_rows: int
 ) -> list[Pass]:
-    """Passes that cover each row with an unmasked completion token exactly once.
+    """Passes of at most ``max_rows`` that cover each row with an unmasked completion token exactly once.
 
-    Args:
-        mask_BPC: 1 for tokens that count, prompts first.
-        width: C, the number of completion columns.
-        grad_B: rows that need a gradient.
-        max_rows: of one pass.
+    ``mask_BPC`` is 1 for tokens that count, ``width`` is C, and ``grad_B`` marks rows that need a gradient.
     """
     prompts = mask_BPC.shape[1] - width
     before_B, after_B = mask_BPC[:, :prompts].sum(1), mask_BPC[:, prompts:].sum(1)

@@ -52,18 +52,11 @@ def make_experience(
     *,
     reference_BT: torch.Tensor | None = None,
 ) -> Experience:
-    """Advantages and returns of ``batch``.
+    """Advantages and returns of ``batch``, scored by the policy that drew it and the critic before the update.
 
     The KL penalty is part of the reward of each token, ``kl_coef`` times the log-ratio: through the
     advantage it gives the gradient of the KL divergence of whole paths, which the same term in the loss
-    would not (Ouyang et al. 2022, arXiv:2203.02155, equation 2).
-
-    Args:
-        batch: judged paths.
-        logprobs_BT: under the policy that drew them.
-        values_BT: by the critic before the update.
-        params: discount, GAE and the weight of the penalty.
-        reference_BT: log-probabilities under the reference; None for no penalty.
+    would not (Ouyang et al. 2022, arXiv:2203.02155, equation 2). Without ``reference_BT`` there is none.
     """
     penalties_BT = None
     if reference_BT is not None:

@@ -45,12 +45,9 @@ def trainer_factory(
 ) -> MakeTrainer:
     """A factory of trainers on rows with a ``problem_id`` and a rendered ``prompt``.
 
-    Args:
-        rows: the problems to draw paths for.
-        params: settings of a step. With an ``advantage`` rule GAE distributes the group-relative advantage
-            of a path over its tokens, and the critic learns the deviation from the group.
-        reward: of each path; None where drawing or verifying failed.
-        source_of: from a policy's folder or hub id to the source of its paths.
+    With ``params.advantage`` GAE distributes the group-relative advantage of a path over its tokens, and the
+    critic learns the deviation from the group. ``source_of`` takes a policy's folder or hub id to the source
+    of its paths.
     """
 
     def make(policy: Policy, settings: TrainerSettings) -> Trainer:

@@ -18,12 +18,7 @@ def group_advantages(rewards_PN: Tensor) -> Tensor:
     The standard deviation is that of the population. Rewards 1, 0, 0, 1, 0 have mean 2/5 and standard
     deviation sqrt(6)/5: advantages 3/sqrt(6) and -2/sqrt(6).
 
-    Args:
-        rewards_PN: [P, N] in float64, since rounding must stay below 1e-10 where all rewards are equal; NaN
-            for a rollout without one.
-
-    Returns:
-        [P, N]; NaN without a reward.
+    Rewards are float64, since rounding must stay below 1e-10 where all are equal; NaN without a reward.
 
     Source: arXiv:2504.15466, section 3.3; Shao et al. 2024 (arXiv:2402.03300), section 4.1.2.
     """

@@ -40,13 +40,9 @@ class RolloutSource(Protocol):
     def draw(
         self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
     ) -> list[RewardedRollout]:
-        """One rollout for each prompt, in order; the prompts of a group are adjacent.
+        """One rollout for each prompt, in order, from the present weights; the prompts of a group are adjacent.
 
-        Args:
-            prompts: without a begin token.
-            model: the policy with its present weights.
-            tokenizer: of the policy.
-            step: steps so far; the same step draws the same rollouts.
+        Prompts have no begin token. The same ``step`` draws the same rollouts.
         """
         ...
 

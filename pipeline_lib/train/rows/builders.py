@@ -40,11 +40,6 @@ BUILDERS: Mapping[Method, Callable[[Sequence[Group], BuildContext], TrainData]] 
 def build(method: Method, groups: Sequence[Group], context: BuildContext) -> TrainData:
     """Build the training data of ``method``, independent of the order of the groups.
 
-    Args:
-        method: training method.
-        groups: judged paths by problem.
-        context: params, prompts and seed.
-
     Raises:
         BadInputError: there are no rows to train on; the message has the counts.
     """

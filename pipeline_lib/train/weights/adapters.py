@@ -77,17 +77,12 @@ def save(model: PeftModel, folder: pathlib.Path, *, base: str) -> None:
     model.save_pretrained(str(folder))
     # PEFT's card names local folders, and its config lists modules in the order of a set.
     (folder / "README.md").unlink(missing_ok=True)
-    config = {name: _sort_texts(value) for name, value in read_json(folder / _CONFIG).items()}
+    config = read_json(folder / _CONFIG)
+    for name, value in config.items():
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            config[name] = sorted(value)
     write_json(folder / _CONFIG, config | {"base_model_name_or_path": identity})
     manifests.seal(folder, kind=KIND, key=identity)
-
-
-def _sort_texts(value: Any) -> Any:
-    return sorted(value) if isinstance(value, list) and all(map(_is_text, value)) else value
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def check(folder: pathlib.Path) -> manifests.Manifest | None:

@@ -40,11 +40,8 @@ def export_model(
     Adapters are added in float32. The folder gets weights, config, tokenizer with chat template, and the
     model card if ``source`` has one.
 
-    Args:
-        source: a Hugging Face folder or hub id.
-        output: the folder to write; it must not exist.
-        on_top: folders of adapters.
-        dtype: precision of the weights; None takes the one in which ``source`` is drawn.
+    ``source`` is a Hugging Face folder or hub id. Without ``dtype`` weights get the precision in which
+    ``source`` is drawn.
 
     Raises:
         BadInputError: ``output`` exists, or something cannot be read or does not fit.

@@ -22,9 +22,8 @@ from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_p
 RESUMED = [
     *((method, False) for method in (Method.SFT, Method.DPO, Method.GRPO, Method.PPO)),
     *((method, True) for method in (Method.SFT, Method.GRPO)),
-    # Made of parts of the others: RLOO's of GRPO, adapters of the two above.
-    pytest.param(Method.RLOO, False, marks=pytest.mark.slow),
-    *(pytest.param(m, True, marks=pytest.mark.slow) for m in (Method.DPO, Method.RLOO, Method.PPO)),
+    # Made of parts of the others.
+    *(pytest.param(method, True, marks=pytest.mark.slow) for method in (Method.DPO, Method.PPO)),
 ]
 
 
@@ -84,8 +83,7 @@ def test_a_resumed_run_gives_the_same_weights(method, lora, half_solved, request
         assert 0 < resumed.last["reward"] < 1
 
 
-@pytest.mark.parametrize("method", [Method.GRPO, pytest.param(Method.RLOO, marks=pytest.mark.slow)])
-def test_an_interrupted_draw_is_drawn_again(method, half_solved, request_for, tmp_path):
+def test_an_interrupted_draw_is_drawn_again(half_solved, request_for, tmp_path):
     """Three steps per draw and checkpoint_every=2: checkpoints are made every 3, where a draw ends.
 
     Broken at 5, in the middle of the second draw, it resumes at step 4 with the same paths.
@@ -93,7 +91,7 @@ def test_an_interrupted_draw_is_drawn_again(method, half_solved, request_for, tm
     train = {"updates_per_rollout": 3, "entropy_coef": 0, "warm_start_steps": 0}
 
     def run(output: str, **changes: Any) -> TrainingSummary:
-        request = request_for(method, tmp_path / output, train=train, **half_solved, **changes)
+        request = request_for(Method.GRPO, tmp_path / output, train=train, **half_solved, **changes)
         return train_policy(request)
 
     unbroken = run("unbroken")

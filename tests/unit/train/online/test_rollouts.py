@@ -145,11 +145,12 @@ def test_adapter_of_each_step_is_loaded_once(tokenizer, tmp_path):
 
 
 def test_a_failed_path_gets_no_reward(tokenizer, tmp_path):
-    """The reward is None, not 0, whatever text replaces the path's."""
+    """A path of 6 tokens becomes a single end token; the reward is None, not 0, whatever text replaces the path's."""
     model = Model(tokenizer, failing={"4,4=8\n"})
     drawn = rollouts_of(model, Engine(), tmp_path)(["2,3=5\n", "4,4=8\n"], trainer_at(0, tokenizer))
     assert drawn["failed"] == [False, True]
     assert drawn["completion_ids"][1] == [tokenizer.eos_token_id]
+    assert drawn["logprobs"] == [[-0.5] * 6, [0.0]]
     with open_verifier(VerifyParams()) as verifier:
         reward = make_verified_reward({"p": GOLD}, verifier)
         rewards = reward(completions=["2+3=5", ""], problem_id=["p", "p"], failed=drawn["failed"])
@@ -171,11 +172,3 @@ def test_a_path_with_missing_tokens_is_refused(num_ids, num_logprobs, tokenizer,
         ReasonloopError, match=rf"engine x at http://127\.0\.0\.1:8300/v1 gave {found}"
     ):
         rollouts(["2,3=5\n"], trainer_at(0, tokenizer))
-
-
-def test_a_failed_path_keeps_no_token(tokenizer, tmp_path):
-    """A server ends one of two paths of 6 tokens with an error: it becomes a single end token."""
-    model = Model(tokenizer, failing={"4,4=8\n"})
-    drawn = rollouts_of(model, Engine(), tmp_path)(["2,3=5\n", "4,4=8\n"], trainer_at(0, tokenizer))
-    assert [len(ids) for ids in drawn["completion_ids"]] == [6, 1]
-    assert drawn["logprobs"] == [[-0.5] * 6, [0.0]]
