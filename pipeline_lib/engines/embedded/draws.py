@@ -73,7 +73,7 @@ class WaveDraws:
 
     engine: AsyncEngine
     names_stops: bool = True
-    _waiting: list["_Waiting"] = field(init=False, default_factory=list)
+    _waiting: list["_Call"] = field(init=False, default_factory=list)
     _calls: int = field(init=False, default=0)
     """Calls so far."""
     _drawing: int = field(init=False, default=0)
@@ -88,17 +88,16 @@ class WaveDraws:
     async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
         """As `LiveDraws.draw`."""
         call = _Call.of(self.engine, prompt, seed, decoding)
-        waiting = _Waiting(call=call, submitted=asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
+        self._waiting.append(call)
         self._calls += 1
         if self._next_wave is None:
             self._next_wave = asyncio.create_task(self._begin_wave())
         try:
-            return await call.collect(await waiting.submitted)
+            return await call.collect(await call.submitted)
         finally:
-            self._leave(waiting)
+            self._leave(call)
 
-    def _leave(self, one: "_Waiting") -> None:
+    def _leave(self, one: "_Call") -> None:
         """Take a call, which may just have been cancelled, out of its wave."""
         if not one.submitted.done() or one.submitted.cancelled() or one.submitted.exception():
             return
@@ -119,16 +118,16 @@ class WaveDraws:
         # Sorted, since the order of the calls follows the order in which others ended.
         wave = sorted(
             (one for one in self._waiting if not one.submitted.done()),
-            key=lambda one: (one.call.prompt.ids, one.call.prompt.seeds),
+            key=lambda one: (one.prompt.ids, one.prompt.seeds),
         )
         self._waiting = []
         with self.engine.together():
             for one in wave:
                 self._submit(one)
 
-    def _submit(self, one: "_Waiting") -> None:
+    def _submit(self, one: "_Call") -> None:
         try:
-            generation = one.call.submit()
+            generation = one.submit()
         except EngineStoppedError as error:
             one.submitted.set_exception(error)
             return
@@ -137,11 +136,15 @@ class WaveDraws:
         one.submitted.set_result(generation)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Call:
     engine: AsyncEngine
     prompt: Prompt
     decoding: Decoding
+    submitted: asyncio.Future[Generation] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    """For a call that waits for others."""
 
     @classmethod
     def of(cls, engine: AsyncEngine, prompt: str, seed: int, decoding: Decoding) -> "_Call":
@@ -179,9 +182,3 @@ class _Call:
             stopped_by=whole.stopped_by,
             opens_request=True,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Waiting:
-    call: _Call
-    submitted: asyncio.Future[Generation]

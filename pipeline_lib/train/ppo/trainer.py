@@ -24,7 +24,7 @@ from pipeline_lib.train.online.rollouts import PathSource
 from pipeline_lib.train.phases import MakeTrainer, Row
 from pipeline_lib.train.ppo import losses
 from pipeline_lib.train.ppo.drawing import JudgedPaths, find_end_ids
-from pipeline_lib.train.ppo.experience import Experience, make_experience
+from pipeline_lib.train.ppo.gae import Experience, make_experience
 from pipeline_lib.train.ppo.losses import TokenMeans
 from pipeline_lib.train.ppo.path_batch import PathBatch, collate
 from pipeline_lib.train.ppo.token_scores import TokenScores, compute_logprobs, score_tokens
