@@ -50,7 +50,7 @@ class EmbeddedEngine:
     """Shared by all batches, one after another or at once."""
 
     def __post_init__(self) -> None:
-        self.eos_ids = _eos_ids(self.model, self.tokenizer)
+        self.eos_ids = find_end_ids(self.model, self.tokenizer)
 
     @classmethod
     def load(cls, source: str, *, batch_size: int) -> Self:
@@ -216,7 +216,8 @@ def _engine(source: str, _identity: str, batch_size: int) -> EmbeddedEngine:
     return EmbeddedEngine.load(source, batch_size=batch_size)
 
 
-def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+def find_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Ids of the end tokens, of which a model may have several."""
     declared = model.generation_config.eos_token_id
     ids = declared if isinstance(declared, list) else [declared]
     return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)

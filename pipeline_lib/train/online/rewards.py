@@ -4,8 +4,10 @@ The verified reward is the strict verdict on a path as 1 or 0, None without a ve
 training unless the request makes others of it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from pipeline_lib.kinds.kind import Gold
@@ -68,3 +70,10 @@ def make_verified_reward(golds: Mapping[str, Gold], verifier: Verifier) -> Rewar
         ]
 
     return verified
+
+
+def share_equal_groups(rewards: Sequence[float | None], group_size: int) -> float:
+    """Share of the groups in which no two rewards differ."""
+    groups = [rewards[start : start + group_size] for start in range(0, len(rewards), group_size)]
+    known = [[reward for reward in group if reward is not None] for group in groups]
+    return fmean(not group or math.isclose(min(group), max(group)) for group in known)

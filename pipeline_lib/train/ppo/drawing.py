@@ -15,9 +15,9 @@ from statistics import fmean
 import torch
 
 from pipeline_lib.train.advantages.rules import AdvantageRule, compute_advantages
+from pipeline_lib.train.online.rewards import share_equal_groups
 from pipeline_lib.train.online.rollouts import DrawnPath
 from pipeline_lib.train.ppo.path_batch import TokenPath
-from pipeline_lib.train.weights.policies import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,26 +60,10 @@ class JudgedPaths:
         metrics = {"unjudged": 1 - len(known) / len(self.rewards)}
         if known:
             metrics["reward"] = fmean(known)
-            metrics["frac_reward_zero_std"] = fmean(map(_are_equal, self._groups()))
+            metrics["frac_reward_zero_std"] = share_equal_groups(self.rewards, self.group_size)
         if drawn:
             metrics["completions/mean_length"] = fmean(len(path.completion_ids) for path in drawn)
             metrics["completions/clipped_ratio"] = fmean(
                 path.completion_ids[-1] not in self.end_ids for path in drawn
             )
         return metrics
-
-    def _groups(self) -> list[list[float]]:
-        starts = range(0, len(self.rewards), self.group_size)
-        groups = [self.rewards[start : start + self.group_size] for start in starts]
-        return [[reward for reward in group if reward is not None] for group in groups]
-
-
-def _are_equal(rewards: Sequence[float]) -> bool:
-    return not rewards or math.isclose(min(rewards), max(rewards))
-
-
-def find_end_ids(policy: Policy) -> frozenset[int]:
-    """Ids of the end tokens, of which a model may have several."""
-    declared = policy.model.generation_config.eos_token_id
-    ids = declared if isinstance(declared, list) else [declared]
-    return frozenset(i for i in [*ids, policy.tokenizer.eos_token_id] if i is not None)

@@ -14,6 +14,7 @@ from torch.nn.utils import clip_grad_norm_
 from transformers import Trainer
 from typing_extensions import override
 
+from pipeline_lib.engines.embedded.embedded_engine import find_end_ids
 from pipeline_lib.engines.tokens import decode_completion
 from pipeline_lib.params.train import TrainParams
 from pipeline_lib.seeding import child_generator
@@ -23,7 +24,7 @@ from pipeline_lib.train.online.rewards import RewardFunction
 from pipeline_lib.train.online.rollouts import PathSource
 from pipeline_lib.train.phases import MakeTrainer, Row
 from pipeline_lib.train.ppo import losses
-from pipeline_lib.train.ppo.drawing import JudgedPaths, find_end_ids
+from pipeline_lib.train.ppo.drawing import JudgedPaths
 from pipeline_lib.train.ppo.gae import Experience, make_experience
 from pipeline_lib.train.ppo.losses import TokenMeans
 from pipeline_lib.train.ppo.path_batch import PathBatch, collate
@@ -83,7 +84,7 @@ class PpoTrainer(DrawTrainer):
         channels = policy.model.config.get_text_config().hidden_size
         self.value_head = ValueHead(channels).to(self.args.device)
         self.add_callback(SaveValueHead(self.value_head))
-        self._end_ids = find_end_ids(policy)
+        self._end_ids = find_end_ids(policy.model, policy.tokenizer)
 
     @override
     def train(self, resume_from_checkpoint: Any = None, *more: Any, **options: Any) -> Any:

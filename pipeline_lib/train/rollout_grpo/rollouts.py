@@ -19,6 +19,7 @@ from torch import Tensor
 from pipeline_lib.train.offline.bucketed_sft import pad, token_losses
 from pipeline_lib.train.offline.labelled_scores import IGNORED
 from pipeline_lib.train.offline.token_steps import TokenRow, cut_passes
+from pipeline_lib.train.online.rewards import share_equal_groups
 from pipeline_lib.train.rollout_grpo.losses import group_advantages
 
 
@@ -79,17 +80,12 @@ def draw_metrics(rollouts: Sequence[RewardedRollout], *, group_size: int) -> dic
     metrics = {"unjudged": 1 - len(known) / len(rollouts)}
     if known:
         metrics["reward"] = fmean(one.reward for one in known if one.reward is not None)
-        metrics["frac_reward_zero_std"] = _equal_groups(rollouts, group_size)
+        metrics["frac_reward_zero_std"] = share_equal_groups(
+            [one.reward for one in rollouts], group_size
+        )
         for name in known[0].counts:
             metrics[f"rollouts/{name}"] = fmean(one.counts[name] for one in known)
     return metrics
-
-
-def _equal_groups(rollouts: Sequence[RewardedRollout], group_size: int) -> float:
-    """Share of groups in which no two rewards differ."""
-    starts = range(0, len(rollouts), group_size)
-    groups = [rollouts[start : start + group_size] for start in starts]
-    return fmean(len({one.reward for one in group} - {None}) <= 1 for group in groups)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
