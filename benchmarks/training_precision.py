@@ -110,7 +110,7 @@ def train(
         checkpoint_every=steps,
     )
     phase = Phase(name="sft", schedule=schedule, make_trainer=make_trainer)
-    context = TrainContext(work=work, key=side, seed=SEED, threads=1, progress=None)
+    context = TrainContext(work=work, key=side, seed=SEED, threads=1)
     published = run_phase(phase, str(start), context)
     return store(published, work / "rounded", torch.bfloat16) if side == "rounded" else published
 

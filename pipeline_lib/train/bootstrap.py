@@ -108,7 +108,6 @@ def _make_phase(name: str, rows: Sequence[Row], params: BootstrapParams, *, step
             steps=steps,
             lr=params.lr,
             batch_size=params.batch_size,
-            micro_batch_size=None,
             shape="cosine",
             warmup_fraction=params.warmup_fraction,
             checkpoint_every=params.checkpoint_every,

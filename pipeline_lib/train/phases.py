@@ -81,11 +81,11 @@ class Schedule:
     lr: float
     batch_size: int
     """Sequences, pairs or paths per optimizer step."""
-    micro_batch_size: int | None
+    micro_batch_size: int | None = None
     """Sequences, pairs or paths per forward/backward pass; None: as many as fit into memory."""
-    shape: str
+    shape: str = "constant"
     """Learning-rate schedule after warm-up, by its name in transformers."""
-    warmup_fraction: float
+    warmup_fraction: float = 0.0
     """Share of the steps, rounded up, over which the rate rises linearly from 0 at the first step. The
     last step is never one of them, so a single step has the full rate.
     """
@@ -123,7 +123,7 @@ class TrainContext:
     key: str
     seed: int
     threads: int
-    progress: Progress | None
+    progress: Progress | None = None
     trackers: Trackers | None = None
     problems: Iterable[Asked] = ()
     """Those that are trained on."""

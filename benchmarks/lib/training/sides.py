@@ -131,7 +131,6 @@ def _run_phase(
         batch_size=job.sequences,
         micro_batch_size=job.sequences,
         shape="constant_with_warmup" if job.case.group_size else "cosine",
-        warmup_fraction=0.0,
         checkpoint_every=job.steps + 1,
     )
     phase = Phase(name=PHASE, schedule=schedule, make_trainer=make_trainer)

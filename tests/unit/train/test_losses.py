@@ -142,12 +142,10 @@ def trained(make_trainer: MakeTrainer, base: pathlib.Path, work: pathlib.Path, *
         lr=0.02,
         batch_size=batch,
         micro_batch_size=batch,
-        shape="constant",
-        warmup_fraction=0.0,
         checkpoint_every=1,
     )
     phase = Phase(name="p", schedule=schedule, make_trainer=make_trainer)
-    context = TrainContext(work=work, key="key", seed=5, threads=1, progress=None)
+    context = TrainContext(work=work, key="key", seed=5, threads=1)
     log = list(read_json_lines(run_phase(phase, str(base), context) / LOG_NAME))
     return log, Scores(base), Scores(work / "p" / "checkpoint-1")
 

@@ -101,7 +101,7 @@ def test_gradients_are_clipped_to_a_norm_of_one(base: pathlib.Path, rows, tmp_pa
         steps=1, lr=0.1, batch_size=4, micro_batch_size=2, shape="cosine", warmup_fraction=0,
         checkpoint_every=1,
     )  # fmt: skip
-    context = TrainContext(work=tmp_path, key="key", seed=5, threads=1, progress=None)
+    context = TrainContext(work=tmp_path, key="key", seed=5, threads=1)
     after = run_phase(Phase(name="p", schedule=schedule, make_trainer=make), str(base), context)
     [line] = read_json_lines(after / LOG_NAME)
     assert line["grad_norm"] > 1.1

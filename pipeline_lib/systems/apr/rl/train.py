@@ -126,8 +126,6 @@ def make_phase(rows: Sequence[Row], source: RolloutSource, rl: AprRlParams, *, k
             lr=rl.lr,
             batch_size=rollouts,
             micro_batch_size=rollouts,
-            shape="constant",
-            warmup_fraction=0.0,
             checkpoint_every=rl.checkpoint_every,
             gradient_checkpointing=False,
         ),

@@ -73,12 +73,10 @@ def changes_weights(
         lr=0.01,
         batch_size=16,
         micro_batch_size=16,
-        shape="constant",
-        warmup_fraction=0.0,
         checkpoint_every=2,
     )
     phase = Phase(name="grpo", schedule=schedule, make_trainer=make_trainer)
-    context = TrainContext(work=work, key="key", seed=5, threads=1, progress=None)
+    context = TrainContext(work=work, key="key", seed=5, threads=1)
     trained = run_phase(phase, str(base), context)
     before = AutoModelForCausalLM.from_pretrained(base).state_dict()
     after = AutoModelForCausalLM.from_pretrained(trained).state_dict()

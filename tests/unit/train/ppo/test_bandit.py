@@ -41,7 +41,6 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         batch_size=12,
         micro_batch_size=12,
         shape="cosine",
-        warmup_fraction=0.0,
         checkpoint_every=1000,
     )
     make_trainer = sft.trainer_factory(rows, lora=LoraParams())
@@ -50,7 +49,7 @@ def arms(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 def context(work: pathlib.Path) -> TrainContext:
-    return TrainContext(work=work, key="key", seed=3, threads=1, progress=None)
+    return TrainContext(work=work, key="key", seed=3, threads=1)
 
 
 @torch.no_grad()

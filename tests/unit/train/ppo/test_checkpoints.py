@@ -28,7 +28,7 @@ def test_only_checkpoints_contain_the_critic(base: pathlib.Path, tmp_path: pathl
         params=params_of(group_size=8, lora=lora),
         checkpoint_every=2,
     )
-    context = TrainContext(work=tmp_path, key="key", seed=1, threads=1, progress=None)
+    context = TrainContext(work=tmp_path, key="key", seed=1, threads=1)
     result = run_phase(phase, str(base), context)
     head = ValueHead(16)
     head.load(tmp_path / "ppo" / "checkpoint-2")

@@ -69,8 +69,6 @@ def trainer_of(base, tmp_path):
                 lr=1e-2,
                 batch_size=len(rollouts),
                 micro_batch_size=len(rollouts),
-                shape="constant",
-                warmup_fraction=0.0,
                 checkpoint_every=100,
             ),
             make_trainer=trainer_factory(

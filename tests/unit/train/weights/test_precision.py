@@ -172,7 +172,7 @@ def test_adapters_that_a_trainer_has_rounded_are_trained_in_float32(half, reques
         make_trainer=rounding,
         lora=request.params.lora,
     )
-    context = TrainContext(work=tmp_path, key="k", seed=1, threads=1, progress=None)
+    context = TrainContext(work=tmp_path, key="k", seed=1, threads=1)
     folder = run_phase(phase, str(half), context)
     policy, base = weights_of(folder), weights_of(half)
     assert any(not torch.equal(policy[name], base[name].float()) for name in base)
