@@ -1,10 +1,9 @@
-"""The embedded engine draws from the model's distribution, whatever else is in the batch."""
+"""Texts of the embedded engine; `test_continuous_batch` has the tokens."""
 
 import pathlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -34,62 +33,6 @@ def test_greedy_equals_generate(engine):
         assert completion.text == expected
         assert completion.completion_tokens == len(reference)
         assert completion.prompt_tokens == len(prompt)
-
-
-def test_a_path_does_not_depend_on_the_batch(engine):
-    """The completion of a seed is the same alone, in a big batch, and in another order."""
-    sampled = Decoding(temperature=1.0, max_new_tokens=24)
-    seeds = [11, 12, 13]
-    alone = [engine.complete([Request(prompt="ab", seeds=[s])], sampled)[0][0] for s in seeds]
-    crowd = [Request(prompt=p, seeds=range(5)) for p in PROMPTS]
-    together = engine.complete([*crowd, Request(prompt="ab", seeds=seeds[::-1])], sampled)[-1]
-    assert [c.text for c in together[::-1]] == [c.text for c in alone]
-    assert [c.logprob for c in together[::-1]] == pytest.approx([c.logprob for c in alone])
-
-
-def test_first_token_frequencies_match_the_model(engine):
-    """Over 4,000 seeds each token's share is within four standard errors of its probability."""
-    n = 4000
-    request = Request(prompt="ab", seeds=range(n))
-    [completions] = engine.complete([request], Decoding(temperature=0.7, max_new_tokens=1))
-    ids = torch.tensor([engine.tokenizer.encode("ab", add_special_tokens=False)])
-    with torch.inference_mode():
-        probs = (engine.model(ids).logits[0, -1].double() / 0.7).softmax(-1).numpy()
-    texts = [c.text for c in completions]
-    for token, p in zip("abcd", probs[2:], strict=True):
-        share = texts.count(token) / n
-        assert abs(share - p) < 4 * np.sqrt(p * (1 - p) / n) + 1e-9
-
-
-def test_finish_reasons_of_end_token_and_limit(engine):
-    """A path with the end token has STOP; one that was truncated has LENGTH at the limit."""
-    [completions] = engine.complete(
-        [Request(prompt="ab", seeds=range(40))], Decoding(max_new_tokens=6)
-    )
-    for completion in completions:
-        ended = completion.finish_reason is FinishReason.STOP
-        assert ended or completion.completion_tokens == 6
-    assert {c.finish_reason for c in completions} == {FinishReason.STOP, FinishReason.LENGTH}
-
-
-def test_logprob_is_the_sum_over_tokens(engine):
-    """The reported log-probability equals a teacher-forced pass over prompt and completion."""
-    [completions] = engine.complete(
-        [Request(prompt="dcb", seeds=range(40))], Decoding(max_new_tokens=9)
-    )
-    # With a special token inside the text, the tokens cannot be recovered from the text.
-    plain = [c for c in completions if c.finish_reason is FinishReason.LENGTH and len(c.text) == 9]
-    assert plain
-    prompt = engine.tokenizer.encode("dcb", add_special_tokens=False)
-    for completion in plain:
-        tokens = engine.tokenizer.encode(completion.text, add_special_tokens=False)
-        with torch.inference_mode():
-            logits = engine.model(torch.tensor([prompt + tokens])).logits[0].log_softmax(-1)
-        places = range(len(prompt) - 1, len(prompt) + len(tokens) - 1)
-        total = sum(
-            logits[place, token].item() for place, token in zip(places, tokens, strict=True)
-        )
-        assert completion.logprob == pytest.approx(total, abs=1e-4)
 
 
 def test_a_completion_ends_before_a_stop_string(engine):
