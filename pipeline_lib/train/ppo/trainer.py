@@ -24,10 +24,10 @@ from pipeline_lib.train.online.rewards import RewardFunction
 from pipeline_lib.train.online.rollouts import PathSource
 from pipeline_lib.train.phases import MakeTrainer, Row
 from pipeline_lib.train.ppo import losses
-from pipeline_lib.train.ppo.drawing import JudgedPaths
+from pipeline_lib.train.ppo.drawing import draw_metrics, select_trainable
 from pipeline_lib.train.ppo.gae import Experience, make_experience
 from pipeline_lib.train.ppo.losses import TokenMeans
-from pipeline_lib.train.ppo.path_batch import PathBatch, collate
+from pipeline_lib.train.ppo.path_batch import PathBatch, TokenPath, collate
 from pipeline_lib.train.ppo.token_scores import TokenScores, compute_logprobs, score_tokens
 from pipeline_lib.train.ppo.value_head import SaveValueHead, ValueHead
 from pipeline_lib.train.trainer_settings import TrainerSettings
@@ -100,9 +100,7 @@ class PpoTrainer(DrawTrainer):
         # The trainer's loop clears the policy's gradients only.
         self.value_head.zero_grad()
         self._step_metrics = {}
-        judged = self._draw(model, inputs)
-        self._step_metrics |= judged.metrics()
-        paths = judged.trainable()
+        paths = self._draw(model, inputs)
         if not paths:
             # Without gradients the update that follows changes nothing.
             return torch.zeros((), device=self.args.device)
@@ -119,8 +117,8 @@ class PpoTrainer(DrawTrainer):
         self._step_metrics |= means.means()
         return torch.tensor(self._step_metrics.pop("objective"), device=self.args.device)
 
-    def _draw(self, model: Any, rows: Sequence[Row]) -> JudgedPaths:
-        """A group of new paths for each row, with their rewards; the reward function logs to the step."""
+    def _draw(self, model: Any, rows: Sequence[Row]) -> list[TokenPath]:
+        """A group of new paths for each row, with a reward; the reward function logs to the step."""
         rows = [row for row in rows for _ in range(self._group_size)]
         paths = self._source.draw(
             [row["prompt"] for row in rows],
@@ -140,13 +138,9 @@ class PpoTrainer(DrawTrainer):
             trainer_state=self.state,
             log_metric=self._step_metrics.__setitem__,
         )
-        return JudgedPaths(
-            paths=paths,
-            rewards=rewards,
-            end_ids=self._end_ids,
-            group_size=self._group_size,
-            advantage_rule=self._advantage_rule,
-        )
+        size = self._group_size
+        self._step_metrics |= draw_metrics(paths, rewards, end_ids=self._end_ids, group_size=size)
+        return select_trainable(paths, rewards, rule=self._advantage_rule, group_size=size)
 
     @torch.no_grad()
     def _make_experience(self, model: Any, batch: PathBatch) -> Experience:

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline_lib.train.advantages.rules import find_rule
 from pipeline_lib.train.online.rollouts import DrawnPath
-from pipeline_lib.train.ppo.drawing import JudgedPaths
+from pipeline_lib.train.ppo.drawing import draw_metrics, select_trainable
 
 END, OTHER_END = 1, 2
 
@@ -15,20 +15,11 @@ def path(*tokens: int, failed: bool = False) -> DrawnPath:
     )
 
 
-def judged(paths: list[DrawnPath], rewards: list[float | None], group_size: int) -> JudgedPaths:
-    return JudgedPaths(
-        paths=paths, rewards=rewards, end_ids={END, OTHER_END}, group_size=group_size
-    )
-
-
 def test_paths_with_a_reward_are_trained_on():
     """Of four, one is unjudged and one failed; a truncated one keeps its verdict."""
-    draw = judged(
-        [path(7, END), path(7, END), path(END, failed=True), path(9, 9, 9, 9)],
-        [1.0, None, None, 0.0],
-        group_size=4,
-    )
-    assert [(one.completion_ids, one.outcome) for one in draw.trainable()] == [
+    paths = [path(7, END), path(7, END), path(END, failed=True), path(9, 9, 9, 9)]
+    trained = select_trainable(paths, [1.0, None, None, 0.0], rule=None, group_size=4)
+    assert [(one.completion_ids, one.outcome) for one in trained] == [
         ((7, END), 1.0),
         ((9, 9, 9, 9), 0.0),
     ]
@@ -36,18 +27,12 @@ def test_paths_with_a_reward_are_trained_on():
 
 def test_with_a_rule_the_outcome_of_a_path_is_its_advantage():
     """Rewards 1, 0 and none, and 1, 0, 0: Dr. GRPO subtracts the means 1/2 and 1/3."""
-    draw = JudgedPaths(
-        paths=[path(token, END) for token in range(10, 16)],
-        rewards=[1.0, 0.0, None, 1.0, 0.0, 0.0],
-        end_ids={END},
-        group_size=3,
-        advantage_rule=find_rule("dr_grpo"),
-    )
-    trained = draw.trainable()
+    paths = [path(token, END) for token in range(10, 16)]
+    rewards = [1.0, 0.0, None, 1.0, 0.0, 0.0]
+    trained = select_trainable(paths, rewards, rule=find_rule("dr_grpo"), group_size=3)
     assert [one.completion_ids[0] for one in trained] == [10, 11, 13, 14, 15]
     expected = [1 / 2, -1 / 2, 2 / 3, -1 / 3, -1 / 3]
     assert [one.outcome for one in trained] == pytest.approx(expected)
-    assert draw.metrics()["reward"] == pytest.approx(2 / 5)
 
 
 def test_metrics_by_hand():
@@ -55,19 +40,17 @@ def test_metrics_by_hand():
 
     Five were drawn, of 2, 2, 4, 2 and 2 tokens; one was truncated; there are two end tokens.
     """
-    draw = judged(
-        [
-            path(7, END),
-            path(7, END),
-            path(9, 9, 9, 9),
-            path(7, OTHER_END),
-            path(END, failed=True),
-            path(7, END),
-        ],
-        [1.0, 0.0, None, 1.0, None, None],
-        group_size=2,
-    )
-    assert draw.metrics() == pytest.approx(
+    paths = [
+        path(7, END),
+        path(7, END),
+        path(9, 9, 9, 9),
+        path(7, OTHER_END),
+        path(END, failed=True),
+        path(7, END),
+    ]
+    rewards = [1.0, 0.0, None, 1.0, None, None]
+    found = draw_metrics(paths, rewards, end_ids={END, OTHER_END}, group_size=2)
+    assert found == pytest.approx(
         {
             "unjudged": 3 / 6,
             "reward": 2 / 3,
@@ -80,4 +63,4 @@ def test_metrics_by_hand():
 
 def test_a_draw_without_rewards_has_no_mean_reward():
     """A missing reward is not a reward of 0."""
-    assert "reward" not in judged([path(7, END)], [None], group_size=1).metrics()
+    assert "reward" not in draw_metrics([path(7, END)], [None], end_ids={END}, group_size=1)
