@@ -1,197 +1,166 @@
-"""Work pools and deployments on a Prefect server, compared with prefect.yaml before they are written.
+"""Work pools and deployments of prefect.yaml on a Prefect server: checked, then written by `prefect deploy`.
 
-Prefect writes a deployment anew each time, which replaces its schedules and deletes the runs that wait.
-So one that is equal already is left alone.
+Prefect replaces the schedules of a deployment only where the file has some, so those made in the UI stay.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
 
+import yaml
 from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate
+from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
-from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
-from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.schedules import CronSchedule
-from prefect.exceptions import MissingFlowError, ObjectNotFound, PrefectHTTPStatusError
+from prefect.exceptions import (
+    MissingFlowError,
+    ObjectNotFound,
+    ParameterTypeError,
+    SignatureMismatchError,
+)
 from prefect.flows import load_flow_from_entrypoint
-from prefect.utilities.callables import parameter_schema
 from prefect.workers.process import ProcessWorker
+from pydantic import ValidationError
 
-from flows.platform.prefect_file import Definition
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import BadInputError, ReasonloopError, first_fault, reason_of
+from pipeline_lib.terminal_text import one_line
 
-State = Literal["missing", "different", "same", "not wanted"]
+_KEYS = {
+    *(
+        "name",
+        "entrypoint",
+        "work_pool",
+        "description",
+        "tags",
+        "parameters",
+        "schedules",
+        "paused",
+    ),
+    *(
+        "concurrency_limit",
+        "enforce_parameter_schema",
+        "pull",
+        "push",
+        "build",
+        "version",
+        "triggers",
+    ),
+}
+"""Keys of a deployment; Prefect ignores any other."""
+
+Content = dict[str, Any]
 
 
-class Registered(Protocol):
-    """Something that `reasonloop deploy` keeps on the server."""
+def read_deployments(path: pathlib.Path, schedules: Sequence[str]) -> tuple[Content, list[str]]:
+    """Content of a prefect.yaml with ``schedules`` in it, and the names FLOW/DEPLOYMENT.
 
-    @property
-    def title(self) -> str:
-        """Name in the table of `reasonloop deploy`."""
-        ...
+    Args:
+        path: File in Prefect's format.
+        schedules: NAME=CRON, with the time zone after the five fields; of a flow, a deployment, or both.
 
-    def state(self, client: SyncPrefectClient) -> State:
-        """Compare the server's with what is wanted."""
-        ...
+    Raises:
+        BadInputError: something in the file or in ``schedules`` that Prefect would refuse or ignore.
+    """
+    try:
+        content: Content = yaml.safe_load(path.read_text("utf-8"))
+        flows = [_load(one) for one in content["deployments"]]
+    except BadInputError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
+        raise BadInputError(
+            f"{path}: no deployments in Prefect's format ({reason_of(error)})"
+        ) from error
+    names = [
+        f"{flow.name}/{one['name']}"
+        for flow, one in zip(flows, content["deployments"], strict=True)
+    ]
+    for given in schedules:
+        name, _, cron = given.partition("=")
+        found = [index for index, full in enumerate(names) if name in {full, *full.split("/")}]
+        if not found:
+            raise BadInputError(
+                f"--schedule {given}: no such deployment; known: {', '.join(names)}"
+            )
+        schedule = _parse_schedule(cron)
+        for index in found:
+            content["deployments"][index]["schedules"] = [schedule]
+    return content, names
 
-    def write(self, client: SyncPrefectClient) -> None:
-        """Create or change it."""
-        ...
 
-    def remove(self, client: SyncPrefectClient) -> bool:
-        """Remove it; False if it was not there, or others need it."""
-        ...
+def _parse_schedule(cron: str) -> Content:
+    fields = cron.split()
+    schedule = {"cron": " ".join(fields[:5]), "timezone": " ".join(fields[5:]) or "UTC"}
+    _check_schedule(schedule, "--schedule")
+    return schedule
 
 
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """A work pool for workers that start processes. An existing one is never changed."""
+def _load(definition: Content) -> Flow[Any, Any]:
+    """The flow of a deployment whose keys, parameters and schedules are right."""
+    where = f"deployment {definition['name']}"
+    if unknown := definition.keys() - _KEYS:
+        raise BadInputError(f"{where}: Prefect has no key {min(unknown)!r}")
+    for schedule in definition.get("schedules", []):
+        _check_schedule(schedule, where)
+    entrypoint = definition["entrypoint"]
+    try:
+        flow: Flow[Any, Any] = load_flow_from_entrypoint(entrypoint)
+        flow.validate_parameters(definition.get("parameters", {}))
+    except (ImportError, MissingFlowError, ValueError) as error:
+        raise BadInputError(f"{where}: no flow at {entrypoint} ({reason_of(error)})") from error
+    except (ParameterTypeError, SignatureMismatchError) as error:
+        raise BadInputError(f"{where}: {reason_of(error)}") from error
+    return flow
 
-    name: str
 
-    @property
-    def title(self) -> str:
-        """Name in the table of `reasonloop deploy`."""
-        return f"work pool {self.name}"
+def _check_schedule(schedule: Mapping[str, Any], where: str) -> None:
+    if "cron" not in schedule:
+        return
+    try:
+        CronSchedule(cron=schedule["cron"], timezone=schedule.get("timezone"))
+    except ValidationError as error:
+        raise BadInputError(f"{where}: {first_fault(error)}") from error
 
-    def state(self, client: SyncPrefectClient) -> State:
-        """Missing, or the same."""
-        try:
-            client.read_work_pool(self.name)
-        except ObjectNotFound:
-            return "missing"
-        return "same"
 
-    def write(self, client: SyncPrefectClient) -> None:
-        """Create it."""
+def register(client: SyncPrefectClient, content: Content) -> None:
+    """Create missing work pools, and create or update the deployments.
+
+    Raises:
+        ReasonloopError: Prefect refuses one; the message is its last line.
+    """
+    for pool in pools_of(content) - {one.name for one in client.read_work_pools()}:
         template = ProcessWorker.get_default_base_job_template()
         client.create_work_pool(
-            WorkPoolCreate(name=self.name, type=ProcessWorker.type, base_job_template=template)
+            WorkPoolCreate(name=pool, type=ProcessWorker.type, base_job_template=template)
         )
-
-    def remove(self, client: SyncPrefectClient) -> bool:
-        """Delete it, unless other deployments use it."""
-        used = client.read_deployments(
-            work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[self.name]))
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:
+        yaml.safe_dump(content, file)
+        file.flush()
+        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all"]
+        done = subprocess.run(  # noqa: S603 - fixed command
+            [*command, "--prefect-file", file.name], capture_output=True, text=True, check=False
         )
-        if used or self.state(client) == "missing":
-            return False
-        client.delete_work_pool(self.name)
-        return True
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout).strip().rpartition("\n")[2]
+        raise ReasonloopError(f"prefect deploy: {one_line(said)}")
 
 
-class Deployed:
-    """A deployment of prefect.yaml."""
-
-    def __init__(self, definition: Definition) -> None:
-        self._definition = definition
-        self._flow = _load(definition)
-
-    @property
-    def name(self) -> str:
-        """FLOW/DEPLOYMENT."""
-        return f"{self._flow.name}/{self._definition.name}"
-
-    @property
-    def title(self) -> str:
-        """Name in the table of `reasonloop deploy`."""
-        return f"deployment {self.name}"
-
-    def state(self, client: SyncPrefectClient) -> State:
-        """Compare the server's with the definition; paused in the UI is no difference."""
-        found = self._find(client)
-        if found is None:
-            return "missing"
-        return "same" if _comparable(found, self._plain()) == self._wanted() else "different"
-
-    def write(self, client: SyncPrefectClient) -> None:
-        """Create or replace it.
-
-        Raises:
-            BadInputError: the server refuses it; parameters that the flow does not take, for one.
-        """
-        definition = self._definition
-        limit = definition.concurrency_limit
-        strategy = limit and ConcurrencyLimitStrategy(limit.collision_strategy)
-        zones = [CronSchedule(**schedule.model_dump()) for schedule in definition.schedules]
-        try:
-            client.create_deployment(
-                client.create_flow_from_name(self._flow.name),
-                definition.name,
-                schedules=[DeploymentScheduleCreate(schedule=schedule) for schedule in zones],
-                concurrency_limit=limit.limit if limit else None,
-                concurrency_options=(
-                    ConcurrencyOptions(collision_strategy=strategy) if strategy else None
-                ),
-                pull_steps=[],
-                **self._plain(),
-            )
-        except PrefectHTTPStatusError as error:
-            said = error.response.json().get("detail") or reason_of(error)
-            raise BadInputError(f"{self.title}: refused by the server: {said}") from error
-
-    def remove(self, client: SyncPrefectClient) -> bool:
-        """Delete it, with the runs that wait."""
-        found = self._find(client)
-        if found is None:
-            return False
-        client.delete_deployment(found.id)
-        return True
-
-    def _find(self, client: SyncPrefectClient) -> DeploymentResponse | None:
-        try:
-            return client.read_deployment_by_name(self.name)
-        except ObjectNotFound:
-            return None
-
-    def _plain(self) -> dict[str, Any]:
-        """Fields that are stored as they are given."""
-        definition = self._definition
-        return {
-            "description": definition.description or self._flow.description,
-            "entrypoint": definition.entrypoint,
-            "tags": list(definition.tags),
-            "parameters": definition.parameters,
-            "job_variables": definition.work_pool.job_variables,
-            "work_pool_name": definition.work_pool.name,
-            "parameter_openapi_schema": _strict_schema(self._flow),
-            "enforce_parameter_schema": True,
-        }
-
-    def _wanted(self) -> dict[str, Any]:
-        definition = self._definition
-        limit = definition.concurrency_limit
-        return self._plain() | {
-            "schedules": [(one.cron, one.timezone) for one in definition.schedules],
-            "limit": (limit.limit, limit.collision_strategy) if limit else None,
-        }
+def pools_of(content: Content) -> set[str]:
+    """Names of the work pools."""
+    return {one["work_pool"]["name"] for one in content["deployments"]}
 
 
-def _comparable(found: DeploymentResponse, names: Iterable[str]) -> dict[str, Any]:
-    limit = found.global_concurrency_limit
-    options = found.concurrency_options
-    schedules = [one.schedule for one in found.schedules]
-    return {name: getattr(found, name) for name in names} | {
-        "schedules": [
-            (one.cron, one.timezone) if isinstance(one, CronSchedule) else None for one in schedules
-        ],
-        "limit": (limit.limit, options.collision_strategy.value) if limit and options else None,
-    }
-
-
-def _strict_schema(flow: Flow[Any, Any]) -> dict[str, Any]:
-    """The parameters of ``flow``; the server then refuses others too."""
-    return parameter_schema(flow).model_dump() | {"additionalProperties": False}
-
-
-def _load(definition: Definition) -> Flow[Any, Any]:
-    try:
-        return load_flow_from_entrypoint(definition.entrypoint)
-    except (ImportError, MissingFlowError, ValueError) as error:
-        raise BadInputError(
-            f"deployment {definition.name}: no flow at {definition.entrypoint} ({reason_of(error)})"
-        ) from error
+def unregister(client: SyncPrefectClient, content: Content, names: Sequence[str]) -> None:
+    """Delete the deployments with their waiting runs, then the work pools that no other deployment uses."""
+    for name in names:
+        with suppress(ObjectNotFound):
+            client.delete_deployment(client.read_deployment_by_name(name).id)
+    for pool in pools_of(content):
+        of_pool = WorkPoolFilter(name=WorkPoolFilterName(any_=[pool]))
+        if not client.read_deployments(work_pool_filter=of_pool):
+            with suppress(ObjectNotFound):
+                client.delete_work_pool(pool)

@@ -9,6 +9,7 @@ CHECKOUT = FOLDER.parents[1]
 DVC_LOCK, CODE_LOCK = "dvc.lock", "stages.lock.yaml"
 """Files in git that DVC writes: what its stages were run with, and the digests of their code."""
 PARAMS, PREFECT, PROFILES = "params.yaml", "prefect.yaml", "profiles"
+AUTOMATIONS = "automations.yaml"
 PIPELINE_PARAMS = f"pipelines/*/{PARAMS}"
 """Files with the sections of the systems besides the loop."""
 

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import os
 import pathlib
-import shlex
 import shutil
 import signal
 import socketserver
@@ -21,7 +20,6 @@ import pytest
 import yaml
 
 from benchmarks.lib.repository import REPOSITORY
-from flows.platform.alerts import PENDING_S
 from flows.server.server import HEARTBEAT_S
 from pipeline_lib.params_file import load_params
 from pipeline_lib.store import manifests
@@ -33,6 +31,8 @@ from tests.flows.deployed_site import RUN_S, Mail, Posts, Site, work_done
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
+PENDING_S = 180
+"""Of the automation for runs that a worker has claimed and not started."""
 CANARY = "canary-0b7e4d"
 """Part of the webhook's address, and the value of a secret variable."""
 SETTINGS = [
@@ -150,32 +150,45 @@ def edited(site: Site, name: str, **changes: Any) -> pathlib.Path:
     return path
 
 
-def test_deploy_again_changes_nothing(site):
-    """An empty server gets all; a second time nothing is written; a dry run writes nothing; an edit
-    changes that deployment alone; `--remove` leaves none.
+def test_deploy_again_adds_nothing(site):
+    """A dry run writes nothing; an empty server gets all; a second time there is no more, a schedule made in
+    the UI and a disabled automation stay; `--remove` leaves none.
     """
     empty = site.listed()
-    planned = site.deploy("--dry-run")
-    assert "to create deployment post-training/nightly" in planned
+    assert "to register post-training/nightly" in site.deploy("--dry-run")
     assert site.listed() == empty
-    first = site.deploy()
-    names = {"post-training/nightly", "evaluate/weekly", "reproduce/on-demand", "promote/gated"}
-    assert {line.split()[-1] for line in first.splitlines() if "deployment" in line} >= names
-    assert "unchanged" not in first
+    site.deploy()
     once = site.listed()
-    assert len(once["automations"]) == 4
-    assert len(once["blocks"]) == 3
-    again = site.deploy()
-    assert "created" not in again
-    assert "changed  " not in again.replace("unchanged", "")
-    assert site.listed() == once
-    changed = site.deploy("--file", edited(site, "weekly", parameters={"profile": "smoke"}))
-    assert [line for line in changed.splitlines() if line.startswith("changed")] == [
-        "changed   deployment evaluate/weekly"
-    ]
+    assert {name: len(found) for name, found in once.items()} == {
+        "deployments": 4,
+        "automations": 4,
+        "pools": 1,
+        "blocks": 3,
+    }
+    [nightly] = [one for one in once["deployments"] if one["name"] == "nightly"]
+    daily = {"schedule": {"cron": "0 2 * * *", "timezone": "Europe/Berlin"}, "active": True}
+    assert site.call("POST", f"/deployments/{nightly['id']}/schedules", json=[daily]).is_success
+    first = once["automations"][0]["id"]
+    assert site.call("PATCH", f"/automations/{first}", json={"enabled": False}).is_success
+    site.deploy("--schedule", "evaluate=0 8 * * 1 Europe/Berlin")
+    again = site.listed()
+    assert {name: [one["id"] for one in found] for name, found in again.items()} == {
+        name: [one["id"] for one in found] for name, found in once.items()
+    }
+    crons = {
+        one["name"]: [at["schedule"]["cron"] for at in one["schedules"]]
+        for one in again["deployments"]
+    }
+    assert crons == {
+        "nightly": ["0 2 * * *"],
+        "weekly": ["0 8 * * 1"],
+        "on-demand": [],
+        "gated": [],
+    }
+    enabled = {one["id"]: one["enabled"] for one in again["automations"]}
+    assert [name for name, is_on in enabled.items() if not is_on] == [first]
     site.deploy("--remove")
-    left = site.listed()
-    assert not any(left.values()), left
+    assert not any(site.listed().values())
 
 
 @pytest.mark.parametrize(
@@ -185,26 +198,22 @@ def test_deploy_again_changes_nothing(site):
         {"run": {"root": "/tmp/x", "params": {"train": {"steps": 0}}}},
         {"overrides": ["train.lr"]},
         {"overrides": 3},
-        {"worksapce": "/tmp/x"},
     ],
-    ids=["range", "nested range", "no assignment", "type", "name"],
+    ids=["range", "nested range", "no assignment", "type"],
 )
 def test_the_server_refuses_what_the_flow_would(registered, parameters):
-    """Values out of range, of another type, or under an unknown name never become a run."""
+    """Values out of range or of another type never become a run."""
     answer = registered.asked("post-training/nightly", parameters)
     assert answer.status_code in {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}
 
 
-def test_the_file_is_checked(site):
-    """A key that Prefect would ignore, and an entry point that does not exist, are one line each."""
-    for changes, words in (
-        ({"shcedules": []}, "deployments.1.shcedules"),
-        (
-            {"entrypoint": "flows.platform.deployments.evaluation"},
-            "no flow at flows.platform.deployments.evaluation",
-        ),
+def test_bad_input_is_one_line(site):
+    """A cron line that Prefect refuses, and an option of before."""
+    for arguments, words in (
+        (["--schedule", "weekly=0 8 * *"], "Invalid cron string"),
+        (["--systemd"], "docs/guide.md"),
     ):
-        done = site.command("deploy", "--file", edited(site, "weekly", **changes))
+        done = site.command("deploy", *arguments)
         assert done.returncode == 2
         assert words in done.stderr
         assert done.stderr.count("\n") == 1
@@ -439,31 +448,25 @@ def test_a_promotion_is_suspended_until_it_is_approved(worker, unbroken, tmp_pat
     assert (store / "current" / "config.json").is_file()
 
 
-def test_the_units_of_systemd(site, tmp_path):
-    """The server's command runs as one process in the foreground, which the other commands find and
-    SIGTERM ends; the worker's unit has the folder and the server's address.
-    """
-    printed = site.deploy("--systemd")
-    server, worker = printed.split("# ~/.config/systemd/user/reasonloop-worker")
-    assert f"WorkingDirectory={site.folder}\n" in worker
-    assert "PREFECT_API_URL=http://127.0.0.1:4200/api\n" in worker
-    [line] = [one for one in server.splitlines() if one.startswith("ExecStart=")]
-    command = shlex.split(line.removeprefix("ExecStart="))
-    assert command[-2:] == ["--port", "4200"]
+def test_the_server_in_the_foreground(site, tmp_path):
+    """One process, as a service manager wants it, which the other commands find and SIGTERM ends."""
     own = Site(
         tmp_path, site.environment | {"REASONLOOP_STATE": str(tmp_path)}, site.receiver, site.mail
     )
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
-            command[:-2], cwd=tmp_path, env=own.environment, stdout=log, stderr=log
+            [sys.executable, "-m", "flows.cli", "server", "start", "--foreground"],
+            cwd=tmp_path,
+            env=own.environment,
+            stdout=log,
+            stderr=log,
         )
     try:
         deadline = time.monotonic() + 120
         while f"running, process {process.pid}," not in own.command("server", "status").stdout:
             assert time.monotonic() < deadline
-        assert (
-            "http://127.0.0.1:" in own.command("server", "start").stdout
-        )  # waits until it answers
+        # It waits until the server answers.
+        assert "http://127.0.0.1:" in own.command("server", "start").stdout
     finally:
         process.terminate()
     assert process.wait(timeout=60) is not None

@@ -5,8 +5,10 @@ import pathlib
 import pytest
 
 from benchmarks.lib.repository import REPOSITORY
-from flows.platform.prefect_file import read_prefect_file
+from flows.platform.alerts import check_addresses, read_automations
+from flows.platform.registration import pools_of, read_deployments
 from flows.run.request import RunRequest, described
+from flows.server.server import HEARTBEAT_S
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import load_params
 from pipeline_lib.systems.stage import Run
@@ -40,38 +42,80 @@ def test_the_artifact_holds_all_params(tmp_path):
 
 
 def test_the_deployments_of_the_repository():
-    """Two schedules with a time zone, heartbeats every 30 s, one run of each at a time. A promotion that was
-    answered is a run of its own beside one that waits, so these have no limit.
+    """No schedule, heartbeats every 30 s, one run of each at a time. A promotion that was answered is a run
+    of its own beside one that waits, so these have no limit.
     """
-    file = read_prefect_file(REPOSITORY / "prefect.yaml")
-    assert file.pools == ["reasonloop"]
-    for one in file.deployments:
-        variables = one.work_pool.job_variables
-        assert variables["env"]["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
+    content, names = read_deployments(REPOSITORY / "prefect.yaml", ())
+    assert " ".join(names) == (
+        "post-training/nightly evaluate/weekly reproduce/on-demand promote/gated"
+    )
+    assert pools_of(content) == {"reasonloop"}
+    for one in content["deployments"]:
+        variables = one["work_pool"]["job_variables"]
+        assert variables["env"]["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == str(HEARTBEAT_S)
         assert variables["working_dir"] == "."
-        if one.name == "gated":
-            assert one.concurrency_limit is None
-        else:
-            assert one.concurrency_limit.limit == 1
-            assert one.concurrency_limit.collision_strategy == "CANCEL_NEW"
-        assert one.tags == ("reasonloop",)
-    assert [one.name for one in file.deployments if one.schedules] == ["nightly", "weekly"]
+        alone = {"limit": 1, "collision_strategy": "CANCEL_NEW"}
+        assert one.get("concurrency_limit") == (None if one["name"] == "gated" else alone)
+        assert one["tags"] == ["reasonloop"]
+        assert "schedules" not in one
+
+
+@pytest.mark.parametrize("name", ["weekly", "evaluate", "evaluate/weekly"])
+def test_a_schedule_is_of_one_deployment(name):
+    """Named by its flow, its own name or both; the zone is UTC by default."""
+    content, _ = read_deployments(REPOSITORY / "prefect.yaml", [f"{name}=0 8 * * 1 Europe/Berlin"])
+    found = {one["name"]: one.get("schedules") for one in content["deployments"]}
+    expected = [{"cron": "0 8 * * 1", "timezone": "Europe/Berlin"}]
+    assert found == {"nightly": None, "weekly": expected, "on-demand": None, "gated": None}
+    assert read_deployments(REPOSITORY / "prefect.yaml", [f"{name}=0 8 * * 1"])[0]["deployments"][
+        1
+    ]["schedules"] == [{"cron": "0 8 * * 1", "timezone": "UTC"}]
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("before", "after", "schedules", "words"),
     [
-        ("deployments: [", "expected"),
-        ("name: a\ndeployments: []\nbuild: []\n", "build: Extra inputs"),
-        ("name: a\ndeployments: [{name: b}]\n", "deployments.0.entrypoint"),
+        ("deployments:", "deployments: [", (), "Prefect's format"),
+        ("deployments:", "deploys:", (), "'deployments'"),
+        ("concurrency_limit", "concurrencylimit", (), "no key 'concurrencylimit'"),
+        ("parameters: *run", "parameters: {worksapce: x}", (), "worksapce"),
+        ("parameters: *run", "parameters: {overrides: [seed]}", (), "match pattern"),
+        ("deployments.evaluate", "deployments.x", (), "no flow at reasonloop.deployments.x"),
+        ("# schedules:", "schedules: [{cron: 0 2 * *}]\n#", (), "Invalid cron string"),
+        ("", "", ["weekly=0 8 * * 1 Mars/Olympus"], "Invalid timezone"),
+        ("", "", ["weekly=0 8 * *"], "Invalid cron string"),
+        ("", "", ["monthly=0 8 1 * *"], "no such deployment; known: post-training/nightly"),
     ],
-    ids=["yaml", "key", "missing"],
 )
-def test_a_damaged_file_is_one_line(tmp_path, text, words):
-    """The message names the file and the key."""
+def test_what_prefect_would_refuse_or_ignore_is_one_line(tmp_path, before, after, schedules, words):
+    """Before anything is made; the message names the file and the deployment, or the option."""
     path = tmp_path / "prefect.yaml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(
+        (REPOSITORY / "prefect.yaml").read_text("utf-8").replace(before, after), "utf-8"
+    )
     with pytest.raises(BadInputError, match=words) as caught:
-        read_prefect_file(path)
+        read_deployments(path, schedules)
     assert "\n" not in str(caught.value)
-    assert str(caught.value).startswith(str(path))
+    assert str(caught.value).startswith("--schedule" if schedules else str(path))
+
+
+def test_the_automations():
+    """Two heartbeats before a run is a zombie, which ends its subflow runs, too; a person is notified of the
+    runs of deployments alone.
+    """
+    found = {one.name.removeprefix("reasonloop "): one for one in read_automations()}
+    assert list(found) == ["failed runs", "crashed runs", "zombie runs", "runs that do not start"]
+    zombies = found["zombie runs"]
+    assert zombies.trigger.within.total_seconds() == 2 * HEARTBEAT_S
+    assert [one.type for one in zombies.actions] == ["change-flow-run-state"]
+    for name, automation in found.items():
+        is_of_deployment = "prefect.deployment.*" in str(automation.trigger.match_related)
+        assert is_of_deployment == (name != "zombie runs")
+        assert "prefect.tag.reasonloop" in str(automation.trigger.match_related)
+
+
+def test_an_address_of_another_kind_is_one_line(monkeypatch):
+    """An e-mail address without a scheme."""
+    monkeypatch.setenv("REASONLOOP_EMAIL_URL", "person@example.org")
+    with pytest.raises(BadInputError, match="REASONLOOP_EMAIL_URL: must begin with mailto://"):
+        check_addresses()
