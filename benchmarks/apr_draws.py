@@ -30,12 +30,11 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
     problem_file,
     read_problems,
 )
-from pipeline_lib.systems.apr.evaluation.conditions import choose_condition
 from pipeline_lib.systems.apr.evaluation.open_draws import ThreadModel
 from pipeline_lib.systems.apr.evaluation.problem_source import root_prompt
-from pipeline_lib.systems.apr.evaluation.rollout_rows import evaluated_row
-from pipeline_lib.systems.apr.model_record import read_record
+from pipeline_lib.systems.apr.model_record import choose_condition, read_record
 from pipeline_lib.systems.apr.rollout import DrawnSequence, Rollout, Root
+from pipeline_lib.systems.apr.rollouts import evaluated_row
 from pipeline_lib.systems.apr.scheduler import run_rollouts
 
 SEED = 7
@@ -169,7 +168,7 @@ def main() -> None:
     arguments = parse_arguments()
     check_data(arguments.data)
     problems = read_problems(problem_file(arguments.data, "valid"))[: arguments.problems]
-    model = ThreadModel.read(arguments.model, read_record(arguments.model), None)
+    model = ThreadModel(folder=arguments.model, record=read_record(arguments.model), serve=None)
     turns = measure(model, problems, repeats=arguments.repeats, together=arguments.together)
     show(turns)
     settings = {key: str(value) for key, value in vars(arguments).items() if key != "output"}

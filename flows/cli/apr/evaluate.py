@@ -231,24 +231,20 @@ def trace(  # noqa: PLR0913 - one argument per option
     """
     loaded = params.load()
     from pipeline_lib.systems.apr.evaluation import trace as tracing  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.systems.apr.evaluation.page import write_trace  # noqa: PLC0415 - as above
 
     if html is not None:
         check_output(html)
     folder = model.resolve()
-    drawn = tracing.trace_problem(
-        folder,
-        tracing.parse_problem(problem),
-        tracing.TraceSetting(
-            children=children,
-            tokens=tokens,
-            temperature=temperature,
-            first_success=runtime.first_success,
-            serve=runtime.server(loaded, folder),
-            seed=loaded.seed,
-        ),
+    sweep = SweepOptions(
+        children=None if children is None else str(children),
+        tokens=None if tokens is None else str(tokens),
+        temperature=str(temperature),
     )
-    for line in drawn.lines():
+    setting = sweep.setting(loaded, folder, runtime)
+    row = tracing.trace_problem(folder, tracing.parse_problem(problem), setting)
+    for line in tracing.tree_lines(row):
         say(line)
     if html is not None:
-        tracing.write_trace_page(html, folder, drawn)
+        write_trace(html, str(folder), row)
         say(str(html))

@@ -35,14 +35,23 @@ class ThreadModelRecord(BaseModel):
 
     @model_validator(mode="after")
     def _conditions(self) -> "ThreadModelRecord":
-        name = lines.SUB_CALL_BUDGET if self.kind == "parallel" else lines.TOKEN_BUDGET
         for condition in self.conditions:
-            if condition and not lines.is_condition(condition, name):
+            if condition and not lines.is_condition(condition, self.budget):
                 raise ValueError(
-                    f"condition {condition!r} of a {self.kind} model is not of the form '{name}: N ', with its "
-                    "last space"
+                    f"condition {condition!r} of a {self.kind} model is not of the form '{self.budget}: N ', with "
+                    "its last space"
                 )
         return self
+
+    @property
+    def budget(self) -> str:
+        """The name of its conditions: children per spawn, or tokens of a sequence."""
+        return lines.SUB_CALL_BUDGET if self.kind == "parallel" else lines.TOKEN_BUDGET
+
+    @property
+    def trained_amounts(self) -> list[int]:
+        """The amounts of its conditions, in order; 0 is no condition."""
+        return sorted(map(amount_of, self.conditions))
 
 
 def read_record(model: pathlib.Path) -> ThreadModelRecord:
@@ -55,3 +64,35 @@ def read_record(model: pathlib.Path) -> ThreadModelRecord:
     if not path.is_file():
         raise BadInputError(f"{model}: no model of threads; train one with `reasonloop apr train`")
     return read_checked(path, ThreadModelRecord, remedy="mend it, or train the model again")
+
+
+def choose_condition(model: pathlib.Path, record: ThreadModelRecord, amount: int | None) -> str:
+    """The condition of a model's prompts, as written before them.
+
+    Args:
+        model: folder, for the message.
+        record: of the model.
+        amount: children or tokens; 0: no condition. None: no condition if the model was trained without one
+            as well, else the largest of its training.
+
+    Raises:
+        BadInputError: the model was not trained on it.
+    """
+    if amount is None:
+        return "" if "" in record.conditions else max(record.conditions, key=amount_of)
+    condition = lines.condition(record.budget, amount) if amount else ""
+    if condition not in record.conditions:
+        trained = ", ".join(map(_shown, sorted(record.conditions, key=amount_of)))
+        raise BadInputError(
+            f"{model}: was never trained on {_shown(condition)}, but on {trained}; choose one of these"
+        )
+    return condition
+
+
+def amount_of(condition: str) -> int:
+    """Children or tokens of a condition."""
+    return int("".join(filter(str.isdigit, condition)) or 0)
+
+
+def _shown(condition: str) -> str:
+    return repr(condition.strip()) if condition else "no condition"

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -17,50 +16,22 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.claims import is_right, read_claim, read_problem
+from pipeline_lib.systems.apr.countdown.claims import (
+    is_child_right,
+    is_right,
+    read_claim,
+    read_problem,
+)
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
 from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.rollout import End, Rollout, Root
+from pipeline_lib.systems.apr.rollout import End, Role, Rollout, Root
 from pipeline_lib.systems.apr.runtime import Runtime
 from pipeline_lib.systems.apr.scheduler import run_rollouts
-from pipeline_lib.systems.apr.threads import Spawn
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Row = dict[str, Any]
-
-
-_COMPACT = CountdownGrammar(style="compact")
-_PUBLISHED = CountdownGrammar(style="published")
-
-
-@dataclass(frozen=True, slots=True)
-class AnyStyleGrammar:
-    """Implements ThreadGrammar for Countdown texts of both styles; only published ones number their nodes."""
-
-    @property
-    def forbidden(self) -> Mapping[str, str]:
-        """As both styles."""
-        return _COMPACT.forbidden
-
-    @property
-    def terminators(self) -> Collection[str]:
-        """As both styles."""
-        return _COMPACT.terminators
-
-    def find_spawn(self, text: str) -> Spawn | None:
-        """The spawn block that ends ``text``, by the style of the text."""
-        numbered = any(map(lines.GENERATED_LINE.fullmatch, text.split("\n")))
-        return (_PUBLISHED if numbered else _COMPACT).find_spawn(text)
-
-    def read_result(self, output: str) -> str | None:
-        """As both styles."""
-        return _COMPACT.read_result(output)
-
-    def join(self, spawn: Spawn, results: Sequence[str | None]) -> str:
-        """As both styles."""
-        return _COMPACT.join(spawn, results)
 
 
 def rollout_fun(  # noqa: PLR0913 - the published signature
@@ -124,7 +95,7 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
     async def run() -> list[Rollout]:
         async with client.open() as session:
             runtime = Runtime(
-                grammar=AnyStyleGrammar(),
+                grammar=CountdownGrammar(),
                 draws=EndpointDraws(session=session),
                 decoding=Decoding(temperature=temperature, max_new_tokens=max_tokens),
                 slots=asyncio.Semaphore(max_workers),
@@ -198,4 +169,33 @@ def rollout_row(rollout: Rollout, gold: CountdownGold) -> Row:
         "is_correct": is_right(gold, claim),
         "claim": claim,
         **failed,
+    }
+
+
+def evaluated_row(rollout: Rollout, gold: CountdownGold) -> Row:
+    """A row of rollouts.jsonl: as of `rollout_fun`, with names, counts, and without token ids.
+
+    Ids and log-probabilities are left out: engines round differently, and the file is compared.
+    """
+    plain = rollout_row(rollout, gold)
+    for sequence in plain["seqs"]:
+        sequence.pop("output_ids", None)
+        sequence.pop("logprobs", None)
+    return {
+        "problem_id": rollout.root.problem_id,
+        "sample": rollout.root.sample,
+        **plain,
+        "any_child_right": any(
+            is_child_right(gold, one.prefix, one.output)
+            for one in rollout.sequences
+            if one.role is Role.CHILD
+        ),
+        "end": rollout.end.value,
+        "tokens": {
+            "drawn": rollout.cost.completion_tokens,
+            "critical": rollout.cost.critical_tokens,
+            "total": rollout.total_tokens,
+            "longest": rollout.longest_tokens,
+        },
+        "events": {event.value: count for event, count in sorted((+rollout.events).items())},
     }

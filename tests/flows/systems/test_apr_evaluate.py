@@ -284,7 +284,7 @@ def test_a_model_without_record_or_tokenizer_is_refused(model, problems, tmp_pat
 def test_a_condition_of_the_other_kind_is_refused_in_a_trace(model, capsys):
     """As by `evaluate`."""
     assert run("trace", model, "--problem", "3,5,12=27", "--tokens", "64") == 2
-    assert f"--tokens 64: {model} is a parallel model; leave it out" in capsys.readouterr().err
+    assert "tokens=64: is for serial models, and none is given" in capsys.readouterr().err
 
 
 def test_a_damaged_record_names_its_field(model, tmp_path, capsys):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_lib.systems.apr.bodies.chosen import ChosenConditions, write_chosen
-from pipeline_lib.systems.apr.evaluation.conditions import amount_of, trained_amounts
 from pipeline_lib.systems.apr.evaluation.drawn import most_accurate
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import read_source
-from pipeline_lib.systems.apr.model_record import read_record
+from pipeline_lib.systems.apr.model_record import amount_of, read_record
 from pipeline_lib.telemetry import step_recorder
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
@@ -20,13 +19,13 @@ if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages
 def choose(run: Run) -> None:
     """Compare the conditions of each model greedily, and write the most accurate one of each."""
     folders = run.workspace.apr
-    found = evaluate_models(
+    drawn = evaluate_models(
         {"parallel": folders.parallel, "serial": folders.serial},
         read_source(folders.data, None, "valid"),
         folders.valid_reports,
         EvaluationSetting(
-            children=trained_amounts(read_record(folders.parallel)),
-            tokens=trained_amounts(read_record(folders.serial)),
+            children=read_record(folders.parallel).trained_amounts,
+            tokens=read_record(folders.serial).trained_amounts,
             temperatures=(0,),
             samples=1,
             first_success=False,
@@ -38,9 +37,7 @@ def choose(run: Run) -> None:
         on_progress=step_recorder(run.root, "apr-conditions"),
     )
     best = {
-        kind: amount_of(
-            most_accurate([one for one in found.drawn if one.setting.kind == kind]).condition
-        )
+        kind: amount_of(most_accurate([one for one in drawn if one.setting.kind == kind]).condition)
         for kind in ("parallel", "serial")
     }
     write_chosen(folders.valid_reports, ChosenConditions.model_validate(best))

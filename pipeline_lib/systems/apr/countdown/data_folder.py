@@ -17,7 +17,8 @@ from pipeline_lib.errors import BadInputError, first_fault
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.line_fields import DistinctIds
 from pipeline_lib.params.apr import AprDataParams
-from pipeline_lib.problems.countdown import problem_id, splits
+from pipeline_lib.problems.countdown import NAME, problem_id, question_of, splits
+from pipeline_lib.records import Problem, Row
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import numbered_json_lines, read_checked, write_json, write_json_lines
 from pipeline_lib.store.folders import check_output_folder, is_unfinished, replaced
@@ -66,6 +67,12 @@ class ProblemLine(BaseModel):
     def question(self) -> str:
         """The id of the problem where numbers and target name it."""
         return problem_id(tuple(sorted(self.numbers)), self.target)
+
+    def row(self) -> Row:
+        """As the row of a `Problem`, with sorted numbers."""
+        gold = CountdownGold(numbers=tuple(sorted(self.numbers)), target=self.target)
+        question = question_of(gold.numbers, gold.target)
+        return Problem(id=self.id, question=question, gold=gold, source=NAME).row()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,10 @@ _UNREADABLE = "?"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountdownGrammar:
-    """Implements ThreadGrammar for the texts of one style."""
+    """Implements ThreadGrammar for the texts of one style, or of any."""
 
-    style: Style
+    style: Style | None = None
+    """None: the style of each text; only published ones number their nodes."""
 
     @property
     def forbidden(self) -> Mapping[str, str]:
@@ -60,24 +61,19 @@ class CountdownGrammar:
 
     def _prompts(self, text: str) -> dict[str, str]:
         """Prompts of the threads at all nodes that ``text`` defines, by node."""
-        read = _listed_nodes if self.style == "compact" else _generated_nodes
-        return {
-            node.id: "\n".join(
-                [lines.move(node.id), lines.state(node.target, node.numbers, node.operations)]
-            )
-            for node in read(text)
-        }
+        style = self.style
+        if style is None:
+            numbered = any(map(lines.GENERATED_LINE.fullmatch, text.split("\n")))
+            style = "published" if numbered else "compact"
+        nodes = _listed_nodes(text) if style == "compact" else _generated_nodes(text)
+        return {name: f"{lines.move(name)}\n{lines.state(*state)}" for name, state in nodes}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Node:
-    id: str
-    target: int
-    numbers: tuple[int, ...]
-    operations: tuple[str, ...]
+_State = tuple[int, tuple[int, ...], tuple[str, ...]]
+"""Target, numbers and operations of a node."""
 
 
-def _listed_nodes(text: str) -> Iterator[_Node]:
+def _listed_nodes(text: str) -> Iterator[tuple[str, _State]]:
     """Compact: the operations of the root, in order; those of results are behind a join."""
     own, _, _ = text.partition(f"\n{lines.JOIN}\n")
     state = lines.STATE_LINE.search(own)
@@ -87,46 +83,26 @@ def _listed_nodes(text: str) -> Iterator[_Node]:
     for number, line in enumerate(explored):
         found = lines.EXPLORE_LINE.fullmatch(line)
         if found is not None:
-            yield _Node(
-                id=f"0,{number}",
-                target=int(state["target"]),
-                numbers=lines.read_numbers(found["numbers"]),
-                operations=(found["operation"],),
-            )
+            numbers = lines.read_numbers(found["numbers"])
+            yield f"0,{number}", (int(state["target"]), numbers, (found["operation"],))
 
 
-def _generated_nodes(text: str) -> Iterator[_Node]:
+def _generated_nodes(text: str) -> Iterator[tuple[str, _State]]:
     """Published: the nodes with a state or a number of their own; of two with one id, the first."""
-    known: dict[str, _Node] = {}
+    known: dict[str, _State] = {}
     moved = None
     for line in text.split("\n"):
-        node = _read_node(line, moved, known)
-        if node is not None:
-            known.setdefault(node.id, node)
+        state, generated = lines.STATE_LINE.fullmatch(line), lines.GENERATED_LINE.fullmatch(line)
+        if state is not None and moved is not None:
+            numbers = lines.read_numbers(state["numbers"])
+            operations = lines.read_operations(state["operations"])
+            known.setdefault(moved, (int(state["target"]), numbers, operations))
+        elif generated is not None:
+            parent = known.get(generated["node"].rpartition(",")[0])
+            if parent is not None:
+                numbers = lines.read_numbers(generated["numbers"])
+                operations = (*parent[2], generated["operation"])
+                known.setdefault(generated["node"], (parent[0], numbers, operations))
         turned = lines.MOVE_LINE.fullmatch(line)
         moved = turned["node"] if turned else None
-    yield from known.values()
-
-
-def _read_node(line: str, moved: str | None, known: Mapping[str, _Node]) -> _Node | None:
-    """The node that a line defines; ``moved``: the node that the line before turns to."""
-    state = lines.STATE_LINE.fullmatch(line)
-    if state is not None and moved is not None:
-        return _Node(
-            id=moved,
-            target=int(state["target"]),
-            numbers=lines.read_numbers(state["numbers"]),
-            operations=lines.read_operations(state["operations"]),
-        )
-    generated = lines.GENERATED_LINE.fullmatch(line)
-    if generated is None:
-        return None
-    parent = known.get(generated["node"].rpartition(",")[0])
-    if parent is None:
-        return None
-    return _Node(
-        id=generated["node"],
-        target=parent.target,
-        numbers=lines.read_numbers(generated["numbers"]),
-        operations=(*parent.operations, generated["operation"]),
-    )
+    yield from known.items()

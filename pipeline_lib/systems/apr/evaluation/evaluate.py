@@ -3,13 +3,10 @@
 import asyncio
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.problems.countdown import NAME, question_of
 from pipeline_lib.problems.trained import seen_in_training
-from pipeline_lib.records import Problem
 from pipeline_lib.store.files import check_output, write_json_lines
 from pipeline_lib.store.journal import Journal, open_journal
 from pipeline_lib.study.attempts import write_attempts
@@ -21,23 +18,14 @@ from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows
 from pipeline_lib.systems.apr.evaluation.page import write_report
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, Plan, make_plans
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
-from pipeline_lib.systems.apr.evaluation.rollout_rows import evaluated_row
 from pipeline_lib.systems.apr.evaluation.study import apr_study, rollout_attempts
-from pipeline_lib.systems.apr.rollouts import Row
+from pipeline_lib.systems.apr.rollouts import Row, evaluated_row
 from pipeline_lib.systems.apr.runtime import Runtime
 from pipeline_lib.systems.apr.scheduler import run_rollouts
 
 ROLLOUTS_NAME = "rollouts.jsonl"
 
 OnProgress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """The study of an evaluation, and its rollouts by setting."""
-
-    study: Study
-    drawn: Sequence[DrawnRows]
 
 
 def evaluate_models(
@@ -48,8 +36,8 @@ def evaluate_models(
     *,
     replaces: bool = False,
     on_progress: OnProgress = lambda _done, _total: None,
-) -> Evaluated:
-    """Evaluate each model under each condition and temperature, with the same seeds.
+) -> list[DrawnRows]:
+    """Evaluate each model under each condition and temperature, with the same seeds; returns the rollouts by setting.
 
     Finished rollouts of an earlier command are kept; those with a failed parent or child are drawn again.
 
@@ -80,7 +68,6 @@ def evaluate_models(
         rows = asyncio.run(_draw(plan, journal, moved))
         drawn.append(DrawnRows(setting=plan.chosen, rows=rows))
     _check_whole(drawn)
-    problems = [_problem(line) for line in source.problems]
     study, series = apr_study(
         drawn,
         setting.evaluate,
@@ -90,15 +77,8 @@ def evaluate_models(
     )
     study = study.with_claims(claims_of(study))
     _write_files(output, study, drawn)
-    write_study(output, study, series, problems)
-    return Evaluated(study=study, drawn=drawn)
-
-
-def _problem(line: ProblemLine) -> Problem:
-    numbers = tuple(sorted(line.numbers))
-    gold = CountdownGold(numbers=numbers, target=line.target)
-    question = question_of(numbers, line.target)
-    return Problem(id=line.id, question=question, gold=gold, source=NAME)
+    write_study(output, study, series, source.problems)
+    return drawn
 
 
 def _open_journals(plans: Sequence[Plan], output: pathlib.Path, *, replaces: bool) -> list[Journal]:
@@ -123,11 +103,7 @@ async def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> l
 
     report()
     if len(finished) < len(names):
-        async with plan.model.open_runtime(
-            temperature=plan.chosen.temperature,
-            seed=plan.setting.seed,
-            first_success=plan.setting.first_success,
-        ) as runtime:
+        async with plan.open_runtime() as runtime:
             for name, group in zip(names, groups, strict=True):
                 if name not in finished:
                     journal.add(name, {"rows": await _draw_group(plan, runtime, group)})

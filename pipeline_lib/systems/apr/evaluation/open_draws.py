@@ -1,11 +1,11 @@
 """Draws of one model: in process, or at a server that already runs."""
 
 import asyncio
+import functools
 import pathlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import OpenAIModel
@@ -18,12 +18,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
 from pipeline_lib.systems.apr.draw_text import TextTokens
 from pipeline_lib.systems.apr.model_record import ThreadModelRecord
-from pipeline_lib.systems.apr.rollout import Root
-from pipeline_lib.systems.apr.rollouts import check_room
 from pipeline_lib.systems.apr.runtime import Runtime
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 _BATCH = 64
 """Sequences decoded together in process."""
@@ -31,39 +26,19 @@ _NO_BOUND = 1 << 30
 """In process a wave has all draws that can be made; the engine bounds its batch."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ThreadModel:
     """A model's folder with what is read of it before anything is drawn."""
 
     folder: pathlib.Path
     record: ThreadModelRecord
-    tokenizer: "PreTrainedTokenizerBase"
     serve: ServeParams | None
     """The server that has it; None: it is drawn in process."""
 
-    @classmethod
-    def read(
-        cls, folder: pathlib.Path, record: ThreadModelRecord, serve: ServeParams | None
-    ) -> "ThreadModel":
-        """The model in ``folder``.
-
-        Raises:
-            BadInputError: the tokenizer is missing.
-        """
-        tokenizer = load_tokenizer(str(folder))
-        return cls(folder=folder, record=record, tokenizer=tokenizer, serve=serve)
-
-    @property
-    def _tokens(self) -> TextTokens:
-        return TextTokens.of(self.tokenizer)
-
-    def check_room(self, roots: Sequence[Root]) -> None:
-        """Refuse prompts that fill the window.
-
-        Raises:
-            BadInputError: one does.
-        """
-        check_room(roots, self._tokens, window=self.record.window)
+    @functools.cached_property
+    def tokens(self) -> TextTokens:
+        """Its tokens; BadInputError without a tokenizer."""
+        return TextTokens.of(load_tokenizer(str(self.folder)))
 
     @asynccontextmanager
     async def open_runtime(
@@ -75,8 +50,7 @@ class ThreadModel:
             BadInputError: the model cannot be read, or the server does not serve exactly one model.
             ReasonloopError: the server does not answer.
         """
-        tokens = self._tokens
-        async with self._open_draws(tokens) as draws:
+        async with self._open_draws() as draws:
             bound = _NO_BOUND if self.serve is None else self.serve.concurrency
             yield Runtime(
                 grammar=CountdownGrammar(style=self.record.style),
@@ -84,13 +58,13 @@ class ThreadModel:
                 decoding=Decoding(temperature=temperature, max_new_tokens=self.record.window),
                 slots=asyncio.Semaphore(bound),
                 seed=seed,
-                tokens=tokens,
+                tokens=self.tokens,
                 window=self.record.window,
                 first_success=first_success,
             )
 
     @asynccontextmanager
-    async def _open_draws(self, tokens: TextTokens) -> AsyncIterator[SingleDraws]:
+    async def _open_draws(self) -> AsyncIterator[SingleDraws]:
         if self.serve is None:
             base = shared_engine(str(self.folder), batch_size=_BATCH)
             async with open_live(base) as engine:
@@ -99,7 +73,7 @@ class ThreadModel:
         client = OpenAIModel(
             endpoint=attach(self.serve, by_chat=False).endpoint,
             serve=self.serve,
-            encode=tokens.encode,
+            encode=self.tokens.encode,
         )
         async with client.open() as session:
             yield EndpointDraws(session=session)

@@ -2,6 +2,7 @@
 
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from pipeline_lib.engines.identity import model_identity
@@ -12,18 +13,15 @@ from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest
 from pipeline_lib.store.shards import split
 from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
-from pipeline_lib.systems.apr.evaluation.conditions import choose_condition
 from pipeline_lib.systems.apr.evaluation.drawn import ModelSetting
 from pipeline_lib.systems.apr.evaluation.open_draws import ThreadModel
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource, check_fit, root_prompt
-from pipeline_lib.systems.apr.model_record import read_record
+from pipeline_lib.systems.apr.model_record import choose_condition, read_record
 from pipeline_lib.systems.apr.rollout import Root
+from pipeline_lib.systems.apr.rollouts import check_room
+from pipeline_lib.systems.apr.runtime import Runtime
 
-_DRAWN_BY = (
-    "pipeline_lib.systems.apr.scheduler",
-    "pipeline_lib.systems.apr.evaluation.open_draws",
-    "pipeline_lib.systems.apr.evaluation.rollout_rows",
-)
+_DRAWN_BY = ("pipeline_lib.systems.apr.rollouts", "pipeline_lib.systems.apr.evaluation.open_draws")
 """Modules that draw and judge; changes of statistics and reports leave rollouts as they are."""
 _TOGETHER = 128
 """Rollouts that are drawn together, and again if they are not all finished: their batches, and with them
@@ -88,6 +86,14 @@ class Plan:
             for sample in range(self.samples)
         ]
 
+    def open_runtime(self) -> AbstractAsyncContextManager[Runtime]:
+        """See `ThreadModel.open_runtime`."""
+        return self.model.open_runtime(
+            temperature=self.chosen.temperature,
+            seed=self.setting.seed,
+            first_success=self.setting.first_success,
+        )
+
     @property
     def key(self) -> str:
         """Digest of everything that the rollouts depend on."""
@@ -131,7 +137,7 @@ def _plans_of_model(
 ) -> list[Plan]:
     record = read_record(folder)
     check_fit(folder, record, source.problems, style=source.style)
-    model = ThreadModel.read(folder, record, setting.serve)
+    model = ThreadModel(folder=folder, record=record, serve=setting.serve)
     amounts = setting.children if record.kind == "parallel" else setting.tokens
     asked: Sequence[int | None] = amounts or [None]
     conditions = [choose_condition(folder, record, amount) for amount in asked]
@@ -152,7 +158,7 @@ def _plans_of_model(
         for temperature in setting.temperatures
     ]
     for plan in plans:
-        model.check_room(plan.roots(source.problems))
+        check_room(plan.roots(source.problems), model.tokens, window=record.window)
     return plans
 
 

@@ -130,8 +130,6 @@ class ProblemSource:
     problems: Sequence[ProblemLine]
     style: str | None = None
     """Of the data folder that they are from; None for those of a file."""
-    split: EvaluatedSplit | None = None
-    """Of that folder."""
 
 
 def read_source(
@@ -153,5 +151,4 @@ def read_source(
     return ProblemSource(
         problems=read_problems(problem_file(data, split or "test")),
         style=read_settings(data).data.style,
-        split=split or "test",
     )

@@ -15,7 +15,6 @@ from pipeline_lib.engines.tokens import encode_completion, encode_prompt
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.seeding import child_seed
-from pipeline_lib.systems.apr.rl.rewards import RolloutCounts, reward_of
 from pipeline_lib.systems.apr.rollout import Role
 from pipeline_lib.systems.apr.rollouts import Row
 from pipeline_lib.train.offline.token_steps import TokenRow
@@ -25,7 +24,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _TEMPERATURE = 1.0
-"""That of the probabilities in the loss."""
+"""Of the probabilities in the loss."""
+_SPEED_WEIGHT = 0.5
+_SPEED_LIMIT = 0.2
+_LENGTH_UNIT = 100
 
 
 class RolloutFun(Protocol):
@@ -84,14 +86,13 @@ class ThreadRollouts:
             return RewardedRollout(sequences=(), reward=None, counts={})
         trained = [one for one in row["seqs"] if one.get("output_ids")]
         counts = count_row(row, tokenizer)
+        right = row["is_correct"]
         return RewardedRollout(
             sequences=[_token_row(one, tokenizer) for one in trained],
-            reward=reward_of(counts, rule=self.rl.reward, penalty=self.rl.penalty),
+            reward=reward_of(self.rl, **counts) if right else 0.0,
             counts={
-                "accuracy": float(counts.is_right),
-                "children": counts.children,
-                "drawn_tokens": counts.drawn_tokens,
-                "critical_tokens": counts.critical_tokens,
+                "accuracy": float(right),
+                **counts,
                 # Text that was cut within a token: what would be trained on was not drawn.
                 "lost_sequences": sum("output_ids" not in one for one in row["seqs"]),
             },
@@ -104,8 +105,29 @@ def _failure(row: Row) -> str | None:
     return reason
 
 
-def count_row(row: Row, tokenizer: Any) -> RolloutCounts:
-    """The counts of a rollout that did not fail."""
+def reward_of(rl: AprRlParams, *, children: int, drawn_tokens: int, critical_tokens: int) -> float:
+    """The reward of a right claim; a wrong one has 0.
+
+    Without that gate a bonus for threads, or a penalty on them, is learned in place of the answer.
+
+    Args:
+        rl: rule and penalty.
+        children: with a sequence.
+        drawn_tokens: of all threads, end tokens included.
+        critical_tokens: of the parent and each round's longest child.
+    """
+    saved = 1 - critical_tokens / drawn_tokens
+    rewards = {
+        "binary": 1.0,
+        "speed": 1 + _SPEED_WEIGHT * min(saved, _SPEED_LIMIT),
+        "threads": max(0.0, 1 - rl.penalty * children),
+        "length": max(0.0, 1 - rl.penalty * drawn_tokens / _LENGTH_UNIT),
+    }
+    return rewards[rl.reward]
+
+
+def count_row(row: Row, tokenizer: Any) -> dict[str, int]:
+    """Children, drawn and critical tokens of a rollout that did not fail."""
     parent, drawn = 0, 0
     children: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for one in row["seqs"]:
@@ -115,12 +137,11 @@ def count_row(row: Row, tokenizer: Any) -> RolloutCounts:
             parent += size
         else:
             children[one["round"]][one["child"]] += size
-    return RolloutCounts(
-        is_right=row["is_correct"],
-        children=sum(map(len, children.values())),
-        drawn_tokens=drawn,
-        critical_tokens=parent + sum(max(sizes.values()) for sizes in children.values()),
-    )
+    return {
+        "children": sum(map(len, children.values())),
+        "drawn_tokens": drawn,
+        "critical_tokens": parent + sum(max(sizes.values()) for sizes in children.values()),
+    }
 
 
 def _drawn_tokens(sequence: Mapping[str, Any], tokenizer: Any) -> int:

@@ -21,9 +21,13 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
     read_settings,
 )
 from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.evaluation.conditions import choose_condition
 from pipeline_lib.systems.apr.evaluation.problem_source import check_fit, root_prompt
-from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord, read_record
+from pipeline_lib.systems.apr.model_record import (
+    RECORD_NAME,
+    ThreadModelRecord,
+    choose_condition,
+    read_record,
+)
 from pipeline_lib.systems.apr.rl.draws import InProcessRollouts
 from pipeline_lib.systems.apr.rl.source import ThreadRollouts
 from pipeline_lib.systems.apr.rollout import Root

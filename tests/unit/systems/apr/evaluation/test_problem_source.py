@@ -91,7 +91,7 @@ def test_the_problems_of_a_split_are_read(small_data):
     valid, test, chosen = (read_source(small_data, None, one) for one in ("valid", "test", None))
     assert {one.id for one in valid.problems}.isdisjoint(one.id for one in test.problems)
     assert chosen == test
-    assert (valid.split, valid.style) == ("valid", "compact")
+    assert valid.style == "compact"
 
 
 @pytest.mark.parametrize("kind", ["parallel", "serial"])

@@ -6,8 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.systems.apr.evaluation.conditions import choose_condition, trained_amounts
-from pipeline_lib.systems.apr.model_record import ThreadModelRecord
+from pipeline_lib.systems.apr.model_record import ThreadModelRecord, choose_condition
 
 FOLDER = pathlib.Path("m")
 TEN, NINE = "Sub Call Budget: 10 ", "Sub Call Budget: 9 "
@@ -80,4 +79,4 @@ def test_a_condition_that_was_never_trained_is_refused(model, amount, message):
 
 def test_the_amounts_of_a_training_are_in_order():
     """By size, with 0 for none."""
-    assert trained_amounts(record(TEN, "", NINE)) == [0, 9, 10]
+    assert record(TEN, "", NINE).trained_amounts == [0, 9, 10]
