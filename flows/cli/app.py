@@ -79,13 +79,13 @@ GROUPS = {
     "apr": (
         "A model that spawns and joins threads of its own (APR): traces, training, evaluation.",
         (
-            "apr.data:generate",
-            "apr.train:train",
-            "apr.train:rl",
+            "apr.models:generate",
+            "apr.models:train",
+            "apr.models:rl",
             "apr.evaluate:evaluate",
             "apr.evaluate:trace",
             "apr.solve:solve",
-            "apr.run:run",
+            "apr.models:run",
         ),
     ),
     "classmate": (

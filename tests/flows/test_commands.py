@@ -221,7 +221,7 @@ def test_a_command_imports_what_it_needs():
     )
     assert not {"prefect", "torch", "transformers"} & modules_after(on_files)
     runs = (
-        "import flows.cli.loop.stage, flows.cli.loop.run, flows.cli.apr.run, flows.cli.prr.models, "
+        "import flows.cli.loop.stage, flows.cli.loop.run, flows.cli.apr.models, flows.cli.prr.models, "
         "flows.cli.pacore.train, flows.cli.classmate.run"
     )
     assert not {"scipy", "matplotlib", "torch"} & modules_after(runs)

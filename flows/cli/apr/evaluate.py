@@ -121,42 +121,33 @@ class SweepOptions:
         )
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class SourceOptions:
-    """Options for the source of problems."""
+DEFAULT_RUNTIME = RuntimeOptions()
+DEFAULT_SWEEP = SweepOptions()
 
+
+def evaluate(  # noqa: PLR0913 - one argument per option
+    models: Annotated[
+        tuple[pathlib.Path, ...], Parameter(help="Folders of `reasonloop apr train`.")
+    ],
+    /,
+    *,
     data: Annotated[
         pathlib.Path | None,
         Parameter(help="Folder of `reasonloop apr generate`."),
-    ] = None
+    ] = None,
     split: Annotated[
         Literal["valid", "test"] | None,
         Parameter(
             help="Problems of --data; default: test. Choose conditions and settings on valid."
         ),
-    ] = None
+    ] = None,
     problems: Annotated[
         pathlib.Path | None,
         Parameter(
             help="Instead of --data: JSON lines with id, numbers and target; or a .json list of objects with "
             "nums and target, or of prompts."
         ),
-    ] = None
-
-
-DEFAULT_RUNTIME = RuntimeOptions()
-DEFAULT_SWEEP = SweepOptions()
-DEFAULT_SOURCE = SourceOptions()
-
-
-def evaluate(
-    models: Annotated[
-        tuple[pathlib.Path, ...], Parameter(help="Folders of `reasonloop apr train`.")
-    ],
-    /,
-    *,
-    source: SourceOptions = DEFAULT_SOURCE,
+    ] = None,
     output: Annotated[
         pathlib.Path, Parameter(help="Folder for rollouts.jsonl, metrics.json and report.html.")
     ],
@@ -182,7 +173,7 @@ def evaluate(
     folders = [model.resolve() for model in models]
     evaluation.check_models(folders, runtime.url)
     setting = sweep.setting(loaded, folders[0], runtime)
-    found = problem_source.read_source(source.data, source.problems, source.split)
+    found = problem_source.read_source(data, problems, split)
     with progress_bar("apr evaluate") as moved:
         evaluation.evaluate_models(
             {str(model): folder for model, folder in zip(models, folders, strict=True)},

@@ -57,7 +57,7 @@ class CompactSearch:
 def serial_trace(search: CompactSearch) -> Trace:
     """The search in one text."""
     thread, solved = _whole_search(search, search.root)
-    return Trace(sequences=[thread.parent(round_number=0, solved=solved)], solved=solved)
+    return Trace(sequences=[thread.sequence(round_number=0, solved=solved)], solved=solved)
 
 
 def parallel_trace(search: CompactSearch) -> Trace:
@@ -70,7 +70,7 @@ def parallel_trace(search: CompactSearch) -> Trace:
     children = []
     for place, node in enumerate(nodes):
         thread, found = _whole_search(search, node)
-        children.append(thread.child(place, round_number=0, solved=found))
+        children.append(thread.sequence(child=place, round_number=0, solved=found))
     solved = any(child.solved for child in children)
     results = [lines.read_result(child.output) for child in children]
     end = f"{search.target},{search.target} {lines.GOAL}" if solved else lines.NO_SOLUTION
@@ -78,9 +78,9 @@ def parallel_trace(search: CompactSearch) -> Trace:
     after = Thread(given=[*given, *listed, *lines.join(ids, results)], written=[end])
     return Trace(
         sequences=[
-            before.parent(round_number=0, solved=solved),
+            before.sequence(round_number=0, solved=solved),
             *children,
-            after.parent(round_number=1, solved=solved),
+            after.sequence(round_number=1, solved=solved),
         ],
         solved=solved,
         spawned=[len(nodes)],

@@ -8,8 +8,7 @@ import multiprocessing
 import pathlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
@@ -73,18 +72,6 @@ class ProblemLine(BaseModel):
         gold = CountdownGold(numbers=tuple(sorted(self.numbers)), target=self.target)
         question = question_of(gold.numbers, gold.target)
         return Problem(id=self.id, question=question, gold=gold, source=NAME).row()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shard:
-    """The traces of some problems, as work for one process."""
-
-    folder: pathlib.Path
-    index: int
-    kind: Kind
-    problems: Sequence[ProblemLine]
-    settings: DataSettings
-    key: str
 
 
 def generate_data(
@@ -165,14 +152,9 @@ def _draw_problems(settings: DataSettings) -> dict[Split, list[ProblemLine]]:
     }
     drawn = splits(params.countdown, seed=settings.seed, counts=counts)
     return {
-        split: [_problem_line(problem.id, problem.gold) for problem in some]
+        split: [ProblemLine(id=one.id, **asdict(one.gold)) for one in some]
         for split, some in drawn.items()
     }
-
-
-def _problem_line(name: str, gold: Any) -> ProblemLine:
-    assert isinstance(gold, CountdownGold)
-    return ProblemLine(id=name, numbers=gold.numbers, target=gold.target)
 
 
 def _write_traces(
@@ -185,26 +167,17 @@ def _write_traces(
 ) -> dict[str, float]:
     pieces = shards.split(problems, settings.data.shard_size)
     work = [
-        _Shard(
-            folder=traces_folder(output, kind),
-            index=index,
-            kind=kind,
-            problems=piece,
-            settings=settings,
-            key=key,
-        )
-        for kind in KINDS
-        for index, piece in enumerate(pieces)
+        (output, kind, i, piece, settings, key) for kind in KINDS for i, piece in enumerate(pieces)
     ]
     if workers == 1:
         for done, shard in enumerate(work, 1):
-            _write_shard(shard)
+            _write_shard(*shard)
             progress(done, len(work))
     else:
         # A forked process would inherit the threads of this one.
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(min(workers, len(work)), mp_context=spawn) as pool:
-            futures = [pool.submit(_write_shard, shard) for shard in work]
+            futures = [pool.submit(_write_shard, *shard) for shard in work]
             for done, future in enumerate(as_completed(futures), 1):
                 future.result()
                 progress(done, len(work))
@@ -217,18 +190,24 @@ def _write_traces(
     return counts
 
 
-def _write_shard(shard: _Shard) -> None:
-    where = {"kind": _TRACES_KIND, "key": shard.key}
-    if shards.finished_shard(shard.folder, shard.index, **where) is not None:
+def _write_shard(
+    data: pathlib.Path,
+    kind: Kind,
+    index: int,
+    problems: Sequence[ProblemLine],
+    settings: DataSettings,
+    key: str,
+) -> None:
+    folder, where = traces_folder(data, kind), {"kind": _TRACES_KIND, "key": key}
+    if shards.finished_shard(folder, index, **where) is not None:
         return
-    params, seed = shard.settings.data, shard.settings.seed
     traces = [
-        trace_rows(problem.id, problem.gold, shard.kind, params, seed=seed)
-        for problem in shard.problems
+        trace_rows(problem.id, problem.gold, kind, settings.data, seed=settings.seed)
+        for problem in problems
     ]
     counts = {"problems": len(traces), "solved": sum(trace[0]["solved"] for trace in traces)}
     rows = [row for trace in traces for row in trace]
-    shards.write_shard(shard.folder, shard.index, rows, counts=counts, **where)
+    shards.write_shard(folder, index, rows, counts=counts, **where)
 
 
 def traces_folder(data: pathlib.Path, kind: Kind) -> pathlib.Path:

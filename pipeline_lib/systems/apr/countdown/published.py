@@ -18,15 +18,9 @@ from pipeline_lib.systems.apr.countdown import lines
 from pipeline_lib.systems.apr.countdown.search import Node, make_root, successors
 from pipeline_lib.systems.apr.countdown.sequences import Thread, Trace, TraceSequence
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Branched:
-    """Result of the sub-searches of some nodes."""
-
-    goal: Node | None
-
-
-_Branch = Callable[[list[Node]], _Branched | None]
+_Goal = tuple[Node | None]
+"""The goal that searches found, if they did."""
+_Branch = Callable[[list[Node]], _Goal | None]
 """Searches nodes on their own, best first; None if they are to join the open set."""
 
 
@@ -38,9 +32,9 @@ class _Search:
     beam: int
     draw: random.Random
     thread: Thread
-    summary_from: int
-    """Depth from which a summary path starts."""
     branch: _Branch
+    summary_from: int = 0
+    """Depth from which a summary path starts."""
     _open: list[tuple[int, int, Node]] = field(default_factory=list)
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -84,7 +78,7 @@ class _Search:
         nodes.sort(key=lambda one: one.cost)
         branched = self.branch(nodes)
         if branched is not None:
-            return branched.goal
+            return branched[0]
         for one in nodes:
             self._push(one)
         return None
@@ -111,7 +105,7 @@ def serial_trace(
     thread = Thread(given=[lines.state_of(root, target)])
 
     def search(start: Node, level: int) -> Node | None:
-        def in_turn(nodes: list[Node]) -> _Branched | None:
+        def in_turn(nodes: list[Node]) -> _Goal | None:
             if draw.random() >= branch:
                 return None
             for node in nodes:
@@ -119,16 +113,16 @@ def serial_trace(
                 goal = search(node, level + 1)
                 thread.write(lines.exit_sub_search(level + 1))
                 if goal is not None:
-                    return _Branched(goal=goal)
+                    return (goal,)
                 thread.write(lines.NO_SOLUTION_IN_SUB_SEARCH)
-            return _Branched(goal=None)
+            return (None,)
 
-        return _Search(
-            target=target, beam=beam, draw=draw, thread=thread, summary_from=0, branch=in_turn
-        ).run(start)
+        return _Search(target=target, beam=beam, draw=draw, thread=thread, branch=in_turn).run(
+            start
+        )
 
     solved = search(root, 0) is not None
-    return Trace(sequences=[thread.parent(round_number=0, solved=solved)], solved=solved)
+    return Trace(sequences=[thread.sequence(round_number=0, solved=solved)], solved=solved)
 
 
 def parallel_trace(
@@ -142,87 +136,47 @@ def parallel_trace(
 ) -> Trace:
     """The search in threads (APR): the root thread may spawn, its children do not."""
     root = make_root(numbers, target)
-    threads = _Threads(
-        target=target,
-        sub_beam=sub_beam,
-        branch=branch,
-        draw=draw,
-        parent=Thread(given=lines.thread_prompt(root, target)),
-    )
-    search = _Search(
-        target=target,
-        beam=beam,
-        draw=draw,
-        thread=threads.parent,
-        summary_from=0,
-        branch=threads.spawn,
-    )
-    return threads.trace(solved=search.run(root) is not None)
+    parent = Thread(given=lines.thread_prompt(root, target))
+    segments: list[Thread] = []
+    children: list[list[TraceSequence]] = []
 
+    def search_child(place: int, node: Node) -> tuple[Node | None, TraceSequence]:
+        thread = Thread(given=lines.thread_prompt(node, target))
+        goal = _Search(
+            target=target,
+            beam=sub_beam,
+            draw=draw,
+            thread=thread,
+            branch=lambda _nodes: None,
+            summary_from=node.depth,
+        ).run(node)
+        found = thread.sequence(child=place, round_number=len(children), solved=goal is not None)
+        return goal, found
 
-@dataclass(slots=True, kw_only=True)
-class _Threads:
-    """The root thread with its finished segments and children."""
-
-    target: int
-    sub_beam: int
-    branch: float
-    draw: random.Random
-    parent: Thread
-    segments: list[Thread] = field(default_factory=list)
-    children: list[list[TraceSequence]] = field(default_factory=list)
-
-    def spawn(self, nodes: list[Node]) -> _Branched | None:
+    def spawn(nodes: list[Node]) -> _Goal | None:
         """Search all nodes in threads, and join them."""
-        if len(nodes) < 2 or self.draw.random() >= self.branch:
+        if len(nodes) < 2 or draw.random() >= branch:
             return None
         ids = [node.id for node in nodes]
-        goals = self._search_children(nodes)
+        searched = [search_child(place, node) for place, node in enumerate(nodes)]
+        children.append([sequence for _, sequence in searched])
         results = [
-            None if goal is None else "\n".join(self._summary(goal, node))
-            for node, goal in zip(nodes, goals, strict=True)
+            None if goal is None else "\n".join(summary(goal, target, start=node.depth))
+            for node, (goal, _) in zip(nodes, searched, strict=True)
         ]
-        parent = self.parent
-        self.segments.append(
-            Thread(given=[*parent.given], written=[*parent.written, *lines.call(ids)])
-        )
+        written = [*parent.written, *lines.call(ids)]
+        segments.append(Thread(given=[*parent.given], written=written))
         parent.given += [*parent.written, *lines.join(ids, results)]
         parent.written.clear()
-        reached = next((goal for goal in goals if goal is not None), None)
+        reached = next((goal for goal, _ in searched if goal is not None), None)
         if reached is not None:
-            parent.write(lines.outcome(reached, self.target))
-            parent.write(*self._summary(reached, reached.path[0]))
-        return _Branched(goal=reached)
+            parent.write(lines.outcome(reached, target), *summary(reached, target, start=0))
+        return (reached,)
 
-    def _search_children(self, nodes: Sequence[Node]) -> list[Node | None]:
-        goals: list[Node | None] = []
-        texts: list[TraceSequence] = []
-        for place, node in enumerate(nodes):
-            thread = Thread(given=lines.thread_prompt(node, self.target))
-            search = _Search(
-                target=self.target,
-                beam=self.sub_beam,
-                draw=self.draw,
-                thread=thread,
-                summary_from=node.depth,
-                branch=lambda _nodes: None,
-            )
-            goals.append(search.run(node))
-            solved = goals[-1] is not None
-            texts.append(thread.child(place, round_number=len(self.children), solved=solved))
-        self.children.append(texts)
-        return goals
-
-    def _summary(self, goal: Node, start: Node) -> list[str]:
-        return summary(goal, self.target, start=start.depth)
-
-    def trace(self, *, solved: bool) -> Trace:
-        """All sequences: each segment of the parent, followed by the children that it spawned."""
-        sequences: list[TraceSequence] = []
-        segments = [*self.segments, self.parent]
-        for number, segment in enumerate(segments):
-            sequences.append(segment.parent(round_number=number, solved=solved))
-            sequences += self.children[number] if number < len(self.children) else []
-        return Trace(
-            sequences=sequences, solved=solved, spawned=[len(texts) for texts in self.children]
-        )
+    search = _Search(target=target, beam=beam, draw=draw, thread=parent, branch=spawn)
+    goal = search.run(root)
+    sequences: list[TraceSequence] = []
+    for number, segment in enumerate([*segments, parent]):
+        sequences.append(segment.sequence(round_number=number, solved=goal is not None))
+        sequences += children[number] if number < len(children) else []
+    return Trace(sequences=sequences, solved=goal is not None, spawned=[*map(len, children)])

@@ -48,34 +48,16 @@ class Thread:
         """Add lines that the model is to write."""
         self.written += lines
 
-    @property
-    def prefix(self) -> str:
-        """Text of the prefix."""
-        return "\n".join(self.given)
-
-    @property
-    def output(self) -> str:
-        """Text that the model writes; it begins with a line feed."""
-        return "".join(f"\n{line}" for line in self.written)
-
-    def parent(self, *, round_number: int, solved: bool) -> TraceSequence:
-        """The thread as a segment of the parent."""
+    def sequence(
+        self, *, round_number: int, solved: bool, child: int | None = None
+    ) -> TraceSequence:
+        """The thread as a segment of the parent, or as child number ``child`` of its spawn block."""
         return TraceSequence(
-            role="parent",
+            role="parent" if child is None else "child",
             round=round_number,
-            child=None,
-            prefix=self.prefix,
-            output=self.output,
-            solved=solved,
-        )
-
-    def child(self, place: int, *, round_number: int, solved: bool) -> TraceSequence:
-        """The thread as child number ``place`` of its spawn block."""
-        return TraceSequence(
-            role="child",
-            round=round_number,
-            child=place,
-            prefix=self.prefix,
-            output=self.output,
+            child=child,
+            prefix="\n".join(self.given),
+            # What a model writes begins with a line feed.
+            output="".join(f"\n{line}" for line in self.written),
             solved=solved,
         )

@@ -3,13 +3,12 @@
 A row follows from the seed, the kind and the problem alone, so the number of workers changes nothing.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from random import Random
 from typing import Any
 
 from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.params.apr import AprDataParams, ThreadSearchParams
+from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.countdown import compact, lines, published
 from pipeline_lib.systems.apr.countdown.sequences import Kind, Trace, TraceSequence
@@ -18,15 +17,13 @@ from pipeline_lib.systems.apr.countdown.tokens import count_tokens
 BUDGET_BINS = {"compact": 32, "published": 512}
 """Tokens by which a token budget is rounded up, by style."""
 
-_Write = Callable[[CountdownGold, AprDataParams, Random], Trace]
-
 
 def trace_rows(
     problem_id: str, gold: CountdownGold, kind: Kind, params: AprDataParams, *, seed: int
 ) -> list[dict[str, Any]]:
     """The sequences of the trace of a problem, in order of time, each with the problem and its condition."""
     draw = child_random(seed, "trace", kind, problem_id)
-    trace = _WRITERS[params.style, kind](gold, params, draw)
+    trace = _trace(gold, kind, params, draw)
     return [
         {
             "problem_id": problem_id,
@@ -58,53 +55,23 @@ def _condition(sequence: TraceSequence, trace: Trace, kind: Kind, params: AprDat
     return lines.condition(lines.TOKEN_BUDGET, -(-tokens // size) * size)
 
 
-def _compact_parallel(gold: CountdownGold, params: AprDataParams, draw: Random) -> Trace:
-    return compact.parallel_trace(_compact_search(gold, params, params.parallel, draw))
-
-
-def _compact_serial(gold: CountdownGold, params: AprDataParams, draw: Random) -> Trace:
-    return compact.serial_trace(_compact_search(gold, params, params.serial, draw))
-
-
-def _compact_search(
-    gold: CountdownGold, params: AprDataParams, search: ThreadSearchParams, draw: Random
-) -> compact.CompactSearch:
-    return compact.CompactSearch(
-        numbers=gold.numbers,
-        target=gold.target,
-        beam=draw.randint(search.beam_low, search.beam_high),
-        sub_beam=search.sub_beam,
-        max_value=params.max_value,
-    )
-
-
-def _published_parallel(gold: CountdownGold, params: AprDataParams, draw: Random) -> Trace:
-    search = params.parallel
+def _trace(gold: CountdownGold, kind: Kind, params: AprDataParams, draw: Random) -> Trace:
+    search = params.parallel if kind == "parallel" else params.serial
+    numbers, target = gold.numbers, gold.target
     beam = draw.randint(search.beam_low, search.beam_high)
+    if params.style == "compact":
+        found = compact.CompactSearch(
+            numbers=numbers,
+            target=target,
+            beam=beam,
+            sub_beam=search.sub_beam,
+            max_value=params.max_value,
+        )
+        return compact.parallel_trace(found) if kind == "parallel" else compact.serial_trace(found)
+    branch = search.branch
+    if kind == "serial":
+        return published.serial_trace(numbers, target, beam=beam, branch=branch, draw=draw)
+    sub_beam = draw.randint(beam, max(beam, search.sub_beam))
     return published.parallel_trace(
-        gold.numbers,
-        gold.target,
-        beam=beam,
-        sub_beam=draw.randint(beam, max(beam, search.sub_beam)),
-        branch=search.branch,
-        draw=draw,
+        numbers, target, beam=beam, sub_beam=sub_beam, branch=branch, draw=draw
     )
-
-
-def _published_serial(gold: CountdownGold, params: AprDataParams, draw: Random) -> Trace:
-    search = params.serial
-    return published.serial_trace(
-        gold.numbers,
-        gold.target,
-        beam=draw.randint(search.beam_low, search.beam_high),
-        branch=search.branch,
-        draw=draw,
-    )
-
-
-_WRITERS: Mapping[tuple[str, str], _Write] = {
-    ("compact", "parallel"): _compact_parallel,
-    ("compact", "serial"): _compact_serial,
-    ("published", "parallel"): _published_parallel,
-    ("published", "serial"): _published_serial,
-}

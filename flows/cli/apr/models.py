@@ -1,4 +1,4 @@
-"""`reasonloop apr train` and `rl`."""
+"""`reasonloop apr generate`, `train`, `rl` and `run`."""
 
 import pathlib
 from collections.abc import Mapping
@@ -6,9 +6,24 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter, validators
 
-from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    DEFAULT_SEEDS,
+    DEFAULT_WORKSPACE,
+    ModelFolder,
+    ParamsOptions,
+    SeedOptions,
+    WorkspaceOptions,
+)
+from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
+from flows.cli.seeds import run_each
+from flows.cli.tables import print_evaluation
 from flows.run.terminal import say
+from pipeline_lib.params.whole import Params
+from pipeline_lib.systems.apr.countdown.sequences import KINDS
+from pipeline_lib.systems.apr.stages import APR
 
 Minutes = Annotated[
     float | None,
@@ -27,6 +42,40 @@ _SHOWN = {
     "unjudged": "failed {:.3f}",
 }
 """Metrics of a step that are printed."""
+
+
+def generate(
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="Folder for problems and traces.")],
+    workers: Annotated[
+        int,
+        Parameter(help="Processes; the result does not depend on them.", validator=AT_LEAST_ONE),
+    ] = 1,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Write Countdown problems and the traces of parallel and serial searches; a killed command continues.
+
+    **Examples:**
+
+        reasonloop apr generate --output data/apr --workers 2
+        reasonloop apr generate --output data/apr4 --set apr.data.countdown.num_numbers=4
+    """
+    loaded = params.load()
+    from pipeline_lib.systems.apr.countdown.data_folder import generate_data  # noqa: PLC0415 - slow
+
+    with progress_bar("generate") as moved:
+        manifest = generate_data(
+            loaded.apr.data,
+            output.resolve(),
+            seed=loaded.seed,
+            workers=workers,
+            progress=moved,
+        )
+    counts = manifest.counts
+    for kind in KINDS:
+        solved = counts[f"{kind}_solved"] / counts[f"{kind}_problems"]
+        say(f"{kind}: {counts[f'{kind}_rows']:.0f} sequences, {solved:.1%} of the problems solved")
+    say(f"data: {output}, digest {manifest.digest[:16]}")
 
 
 def train(
@@ -126,3 +175,29 @@ def rl(
 
 def _seconds(minutes: float | None) -> float | None:
     return None if minutes is None else 60 * minutes
+
+
+def run(
+    *,
+    options: WorkspaceOptions = DEFAULT_WORKSPACE,
+    params: ParamsOptions = DEFAULT_PARAMS,
+    seeds: SeedOptions = DEFAULT_SEEDS,
+) -> None:
+    """Run data, both trainings of a parallel and a serial model, and the comparison as one flow in a workspace.
+
+    The condition of each model is the most accurate one on the valid problems. Finished stages are reused, so the
+    same command resumes a broken run.
+
+    **Examples:**
+
+        reasonloop apr run
+        reasonloop apr run --workspace /tmp/trial --set apr.sft.tokens=4000000
+        reasonloop apr run --workspace /tmp/trial --seeds 7,8,9
+    """
+    run_each(APR.name, options, params, seeds, _run)
+
+
+def _run(root: pathlib.Path, params: Params) -> None:
+    run = run_whole(APR, root, params)
+    folder = run.workspace.apr.reports
+    print_evaluation(folder)
