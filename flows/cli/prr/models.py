@@ -78,7 +78,7 @@ def train(
                 f"prr.train.processes={count}: there are {gpus} GPUs; give at most {gpus}"
             )
         sys.exit(run_ranks([sys.executable, "-m", "flows.cli", *sys.argv[1:]], count=count))
-    from pipeline_lib.systems.prr.runs import train_on  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.systems.prr.training.train import train_on  # noqa: PLC0415 - torch is slow
 
     trackers = open_trackers(
         loaded.execution.report_to,
@@ -131,17 +131,15 @@ def evaluate(
         reasonloop prr evaluate models/one --data data/two --output reports/one --set prr.evaluate.rollouts=8
     """
     loaded = params.load()
-    from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.systems.prr.evaluation_folder import evaluate_on  # noqa: PLC0415 - torch is slow
 
     with progress_bar("evaluate") as moved:
         evaluate_on(
-            EvaluationPaths(
-                data=data.resolve(),
-                models=[model.resolve() for model in models],
-                output=output.resolve(),
-                control=None if control is None else control.resolve(),
-            ),
+            data.resolve(),
+            [model.resolve() for model in models],
+            output.resolve(),
             loaded,
+            control=None if control is None else control.resolve(),
             ensemble=ensemble_checkpoints,
             progress=moved,
         )
@@ -166,15 +164,9 @@ def show(
         reasonloop prr show models/two --data data/two --output reports/pictures --examples 4
     """
     loaded = params.load()
-    from pipeline_lib.systems.prr.runs import show_on  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.systems.prr.evaluation_folder import show_on  # noqa: PLC0415 - torch is slow
 
-    drawn = show_on(
-        data.resolve(),
-        model.resolve(),
-        output.resolve(),
-        loaded,
-        count=examples,
-    )
+    drawn = show_on(data.resolve(), model.resolve(), output.resolve(), loaded, count=examples)
     say(f"{drawn} pictures: {output / 'report.html'}")
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pathlib
 from typing import TYPE_CHECKING
 
-from pipeline_lib.systems.prr.control import control_params
+from pipeline_lib.params.prr import PrrParams
 from pipeline_lib.systems.prr.data.synthetic import build_synthetic
-from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, train_on
+from pipeline_lib.systems.prr.evaluation_folder import evaluate_on
+from pipeline_lib.systems.prr.model.branches import core_passes
+from pipeline_lib.systems.prr.training.train import train_on
 from pipeline_lib.telemetry import record_work, step_recorder
 from pipeline_lib.train.tracking.step_log import open_trackers
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     from collections.abc import Mapping
 
-    from pipeline_lib.params.prr import PrrParams
     from pipeline_lib.systems.stage import Run
 
 
@@ -43,6 +44,22 @@ def train_control(run: Run) -> None:
     _train(run, folder, params, stage="prr-control", phase="prr-control")
 
 
+def control_params(params: PrrParams) -> PrrParams | None:
+    """Params of the control: the same model with one branch, trained for as many core passes.
+
+    A step takes as many rows, of fewer core passes each, so there are more steps: K times as many, but for the
+    passes that score branches. Data, order, rates and seed are the same. None without a control, or if the model has
+    one branch itself.
+    """
+    model, train = params.model, params.train
+    if not params.control or model.num_branches == 1:
+        return None
+    one = model.model_copy(update={"num_branches": 1})
+    ratio = core_passes(model, model.steps) / core_passes(one, one.steps)
+    longer = train.model_copy(update={"steps": round(train.steps * ratio)})
+    return params.model_copy(update={"model": one, "train": longer})
+
+
 def _train(run: Run, output: pathlib.Path, params: PrrParams, *, stage: str, phase: str) -> None:
     facts, report_to = params.model_dump(mode="json"), run.params.execution.report_to
     record, trackers = step_recorder(run.root, stage), run.workspace.prr.trackers
@@ -59,13 +76,11 @@ def evaluate(run: Run) -> None:
     """Write the study, pictures and, for ARC, a submission, unless they exist with the same key."""
     folders = run.workspace.prr
     evaluate_on(
-        EvaluationPaths(
-            data=_data(run),
-            models=[folders.model],
-            control=None if control_params(run.params.prr) is None else folders.control,
-            output=folders.reports,
-        ),
+        _data(run),
+        [folders.model],
+        folders.reports,
         run.params,
+        control=None if control_params(run.params.prr) is None else folders.control,
         progress=step_recorder(run.root, "prr-evaluate"),
     )
 

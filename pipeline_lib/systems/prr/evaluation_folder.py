@@ -1,37 +1,44 @@
 """Writes the folder of an evaluation: its study, attempts and page, pictures of some examples, and for ARC a submission."""
 
 import pathlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 
 import torch
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.params.prr import PrrEvaluateParams
+from pipeline_lib.params.whole import Params
+from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_text
-from pipeline_lib.store.folders import replaced
-from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.store.folders import check_output_folder, replaced
+from pipeline_lib.store.keys import stage_key
+from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
 from pipeline_lib.study.attempts import ATTEMPTS_KIND, write_attempts
 from pipeline_lib.study.pages.page import REPORT_NAME, write_page
-from pipeline_lib.study.study import write_study
-from pipeline_lib.systems.prr.data.dataset_files import TEST_PUZZLES_NAME, PuzzleSet, read_set
+from pipeline_lib.study.study import make_study, write_study
+from pipeline_lib.systems.prr.data.dataset_files import (
+    TEST_PUZZLES_NAME,
+    PuzzleSet,
+    data_digest,
+    read_set,
+)
 from pipeline_lib.systems.prr.data.synthetic import read_answers
 from pipeline_lib.systems.prr.evaluation.arc_votes import ArcVotes
 from pipeline_lib.systems.prr.evaluation.branch_answers import full_mask, grid_mask
 from pipeline_lib.systems.prr.evaluation.evaluate import (
+    EvaluatedSet,
     PredictedBatch,
     Progress,
     evaluate_set,
+    predict_batches,
 )
 from pipeline_lib.systems.prr.evaluation.pictures import example_svg
 from pipeline_lib.systems.prr.model.compatibility import check_compatible
 from pipeline_lib.systems.prr.model.saved_model import load_model, read_config
 from pipeline_lib.systems.prr.study import (
     PICTURES_NAME,
+    TRANSDUCTIVE,
     Findings,
     attempts,
     example_name,
@@ -41,111 +48,142 @@ from pipeline_lib.systems.prr.study import (
 )
 
 KIND = "latent-evaluation"
+PICTURES = "latent-pictures"
 SUBMISSION_NAME = "submission.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatentEvaluation:
-    """Arguments of one evaluation."""
+def evaluate_on(  # noqa: PLR0913 - what an evaluation depends on
+    data: pathlib.Path,
+    models: Sequence[pathlib.Path],
+    output: pathlib.Path,
+    params: Params,
+    *,
+    control: pathlib.Path | None = None,
+    ensemble: bool = False,
+    progress: Progress = lambda _done, _total: None,
+) -> Manifest:
+    """Evaluate on the test split and write the folder; a finished evaluation with the same key is reused.
 
-    models: Sequence[pathlib.Path]
-    data: pathlib.Path
-    """Folder in TRM's format, with a test split."""
-    output: pathlib.Path
-    params: PrrEvaluateParams
-    intervals: EvaluateParams
-    threads: int
-    seed: int
-    key: str
-    provenance: Mapping[str, str | None]
-    control: pathlib.Path | None = None
-    """A model of one branch, which does not vote."""
-    ensemble: bool = False
-    """Pool the votes of several models; otherwise exactly one is allowed."""
-    progress: Progress = lambda _done, _total: None
-
-
-def evaluate_latent(request: LatentEvaluation) -> Manifest:
-    """Evaluate and write the folder; a finished evaluation with the same key is reused.
+    Args:
+        data: folder in TRM's format, with a test split.
+        models: trained for it; on ARC all of them vote.
+        output: the folder.
+        params: of the evaluation and its intervals.
+        control: a model of one branch that the first is compared with; it does not vote.
+        ensemble: pool the votes of several models; otherwise exactly one is allowed.
+        progress: called with the examples done, and those of all models.
 
     Raises:
-        BadInputError: several models without ``ensemble``, a control of several branches, or a model trained for
-            other data.
+        BadInputError: several models without ``ensemble``, a control of several branches, a model trained for other
+            data, or ``output`` holds other files.
     """
-    finished = manifests.current(request.output, kind=KIND, key=request.key)
+    check_output_folder(output, kind=KIND)
+    own, intervals = params.prr, params.evaluate
+    roles = {f"model {index}": model for index, model in enumerate(models)}
+    if control is not None:
+        roles["control"] = control
+    key = stage_key(
+        __name__,
+        params={
+            **own.evaluate.model_dump(),
+            **intervals.model_dump(include={"resamples", "confidence_level"}),
+            "threads": own.train.threads,
+            "seed": params.seed,
+        },
+        inputs={
+            "data": data_digest(data),
+            **{name: _model_digest(model) for name, model in roles.items()},
+        },
+    )
+    finished = manifests.current(output, kind=KIND, key=key)
     if finished is not None:
         return finished
-    data = read_set(request.data, "test")
-    is_arc = is_arc_folder(request.data)
-    _check(request, is_arc=is_arc)
-    for folder in _folders(request).values():
-        check_compatible(folder, data, folder=request.data)
-    seed = trainer_seed(request.seed, "latent", "evaluate")
-    with replaced(request.output) as fresh, deterministic(threads=request.threads, seed=seed):
-        found = _find(request, data, fresh, is_arc=is_arc)
-        study, series = make_prr_study(
-            found, evaluate=request.intervals, seed=request.seed, provenance=request.provenance
+    test = read_set(data, "test")
+    _check(data, models, control, ensemble=ensemble)
+    for folder in roles.values():
+        check_compatible(folder, test, folder=data)
+    seed = trainer_seed(params.seed, "latent", "evaluate")
+    with replaced(output) as fresh, deterministic(threads=own.train.threads, seed=seed):
+        found = _evaluate(
+            data, test, [*roles.values()], len(models), fresh, params=params, progress=progress
         )
-        write_study(fresh, study, series, puzzles(data))
+        study, series = make_prr_study(
+            found, evaluate=intervals, seed=params.seed, provenance=provenance(params)
+        )
+        write_study(fresh, study, series, puzzles(test))
         write_attempts(fresh / ATTEMPTS_KIND, attempts(found, series))
-        write_page(fresh / REPORT_NAME, study, prr_page(study, fresh, is_arc=is_arc))
-        return manifests.seal(fresh, kind=KIND, key=request.key)
+        write_page(fresh / REPORT_NAME, study, prr_page(study, fresh, is_arc=is_arc_folder(data)))
+        return manifests.seal(fresh, kind=KIND, key=key)
 
 
-def _folders(request: LatentEvaluation) -> dict[str, pathlib.Path]:
-    """The models by a name of their own, the control last."""
-    found: dict[str, pathlib.Path] = {}
-    controls = [] if request.control is None else [request.control]
-    for place, folder in enumerate([*request.models, *controls]):
-        found[f"{folder.name} {place}" if folder.name in found else folder.name] = folder
-    return found
+def _model_digest(folder: pathlib.Path) -> str:
+    if not (folder / MANIFEST_NAME).is_file():
+        raise BadInputError(f"{folder}: no latent model; train one with `reasonloop prr train`")
+    return manifests.read_manifest(folder).digest
 
 
-def _find(
-    request: LatentEvaluation, data: PuzzleSet, fresh: pathlib.Path, *, is_arc: bool
+def _check(
+    data: pathlib.Path,
+    models: Sequence[pathlib.Path],
+    control: pathlib.Path | None,
+    *,
+    ensemble: bool,
+) -> None:
+    if len(models) > 1 and not ensemble:
+        raise BadInputError(
+            f"{len(models)} models: their votes would be mixed; name one, "
+            "or pass --ensemble-checkpoints"
+        )
+    if len(models) > 1 and not is_arc_folder(data):
+        raise BadInputError(f"{data}: only answers to puzzles of ARC vote; name one model")
+    if control is not None and (branches := read_config(control).model.num_branches) > 1:
+        raise BadInputError(f"{control}: {branches} branches; the control has one")
+
+
+def _evaluate(  # noqa: PLR0913 - what an evaluation depends on
+    data: pathlib.Path,
+    test: PuzzleSet,
+    folders: Sequence[pathlib.Path],
+    num_models: int,
+    fresh: pathlib.Path,
+    *,
+    params: Params,
+    progress: Progress,
 ) -> Findings:
-    """Evaluate all models; on ARC all but the control vote."""
-    votes = ArcVotes(request.data, data) if is_arc else None
-    folders, num_models = _folders(request), len(request.models)
-    answers_NAL = read_answers(request.data, data)
-    sets = {}
-    for place, (name, folder) in enumerate(folders.items()):
-        is_control = place >= num_models
-        sets[name] = evaluate_set(
-            load_model(folder, device=compute_device()),
-            data,
-            request.params,
-            seed=request.seed,
+    """Evaluate the first ``num_models`` folders, which vote on ARC, and the control behind them."""
+    own, is_arc = params.prr.evaluate, is_arc_folder(data)
+    votes = ArcVotes(data, test) if is_arc else None
+    answers_NAL = read_answers(data, test)
+
+    def evaluated(place: int) -> EvaluatedSet:
+        def listen(part: PredictedBatch) -> None:
+            size = len(test.inputs_NL)
+            progress(place * size + part.stop, len(folders) * size)
+            if place < num_models:
+                draw_examples(part, test, fresh, count=own.pictures, is_arc=is_arc)
+                if votes is not None:
+                    votes.add(part)
+
+        return evaluate_set(
+            load_model(folders[place], device=compute_device()),
+            test,
+            own,
+            seed=params.seed,
             answers_NAL=answers_NAL,
-            listeners=[
-                partial(_report, request.progress, place, len(folders), len(data.inputs_NL)),
-                *([] if is_control else [partial(_draw, request, data, fresh)]),
-                *([] if is_control or votes is None else [votes.add]),
-            ],
+            listener=listen,
             mask=grid_mask if is_arc else full_mask,
         )
+
+    sets: dict[str, EvaluatedSet] = {}
+    for place, folder in enumerate(folders):
+        sets[f"{folder.name} {place}" if folder.name in sets else folder.name] = evaluated(place)
     names = [*sets]
+    submitted = votes and votes.submit(fresh / SUBMISSION_NAME, voters=own.voters)
     return Findings(
         models={name: sets[name] for name in names[:num_models]},
         control={name: sets[name] for name in names[num_models:]},
-        arc=None
-        if votes is None
-        else {
-            **votes.metrics(),
-            **votes.submit(fresh / SUBMISSION_NAME, voters=request.params.voters),
-        },
+        arc=None if votes is None else votes.metrics() | (submitted or {}),
     )
-
-
-def _report(progress: Progress, place: int, models: int, size: int, part: PredictedBatch) -> None:
-    progress(place * size + part.stop, models * size)
-
-
-def _draw(
-    request: LatentEvaluation, data: PuzzleSet, fresh: pathlib.Path, part: PredictedBatch
-) -> None:
-    is_arc = is_arc_folder(request.data)
-    draw_examples(part, data, fresh, count=request.params.pictures, is_arc=is_arc)
 
 
 def compute_device() -> torch.device:
@@ -158,20 +196,6 @@ def is_arc_folder(folder: pathlib.Path) -> bool:
     return (folder / TEST_PUZZLES_NAME).is_file()
 
 
-def _check(request: LatentEvaluation, *, is_arc: bool) -> None:
-    if len(request.models) > 1 and not request.ensemble:
-        raise BadInputError(
-            f"{len(request.models)} models: their votes would be mixed; name one, "
-            "or pass --ensemble-checkpoints"
-        )
-    if len(request.models) > 1 and not is_arc:
-        raise BadInputError(f"{request.data}: only answers to puzzles of ARC vote; name one model")
-    if request.control is not None:
-        branches = read_config(request.control).model.num_branches
-        if branches > 1:
-            raise BadInputError(f"{request.control}: {branches} branches; the control has one")
-
-
 def draw_examples(
     part: PredictedBatch, data: PuzzleSet, folder: pathlib.Path, *, count: int, is_arc: bool
 ) -> None:
@@ -179,12 +203,43 @@ def draw_examples(
     answers = part.answers
     for row, example in enumerate(range(part.start, min(part.stop, count))):
         scores = zip(answers.scores_BK[row], answers.confidences_BK[row], strict=True)
-        notes = [f"score {score:.1f}, conf {sure:.2f}" for score, sure in scores]
         picture = example_svg(
             inputs_L=data.inputs_NL[example],
             labels_L=data.labels_NL[example],
             outputs_KL=answers.tokens_BKL[row],
-            notes_K=notes,
+            notes_K=[f"score {score:.1f}, conf {sure:.2f}" for score, sure in scores],
             is_arc=is_arc,
         )
         write_text(folder / PICTURES_NAME / f"{example_name(example)}.svg", picture)
+
+
+def show_on(
+    data: pathlib.Path, model: pathlib.Path, output: pathlib.Path, params: Params, *, count: int
+) -> int:
+    """Draw the predictions for the first ``count`` test examples; returns the number drawn.
+
+    Raises:
+        BadInputError: no example, a model trained for other data, or ``output`` holds other files.
+    """
+    check_output_folder(output, kind=PICTURES)
+    test = read_set(data, "test")
+    check_compatible(model, test, folder=data)
+    is_arc = is_arc_folder(data)
+    num_drawn = min(count, len(test.inputs_NL))
+    if not num_drawn:
+        raise BadInputError(f"{data}: the test split has no example; build it again")
+    batch_size = min(num_drawn, params.prr.evaluate.batch_size)
+    few = params.prr.evaluate.model_copy(update={"batch_size": batch_size})
+    trained, seed = load_model(model, device=compute_device()), params.seed
+    parts = predict_batches(trained, test, few, seed=seed, mask=grid_mask if is_arc else full_mask)
+    with replaced(output) as fresh:
+        for part in parts:
+            draw_examples(part, test, fresh, count=num_drawn, is_arc=is_arc)
+            if part.stop >= num_drawn:
+                break
+        shown = make_study(
+            "prr", [], [], evaluate=params.evaluate, seed=seed, provenance=provenance(params)
+        ).with_claims([f"Answers of {model.name}", *([TRANSDUCTIVE] if is_arc else [])])
+        write_page(fresh / REPORT_NAME, shown, prr_page(shown, fresh, is_arc=False))
+        manifests.seal(fresh, kind=PICTURES, key=model.name)
+    return num_drawn

@@ -19,8 +19,11 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, Po
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
+from pipeline_lib.problems.raw_files import source_identity
 from pipeline_lib.problems.raw_row import RawRow
+from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_json, read_checked, read_json
+from pipeline_lib.store.manifests import MANIFEST_NAME
 
 BLANK = "<blank>"
 """Name of identifier 0, shared by examples without a puzzle of their own."""
@@ -54,11 +57,18 @@ class SetMetadata(BaseModel):
     sets: tuple[str, ...] = (SET_NAME,)
 
     @classmethod
-    def of(cls, *, examples: int, puzzles: int, groups: int, **sizes: int) -> "SetMetadata":
-        """The metadata of a split with these counts."""
-        mean = examples / max(puzzles, 1)
-        counts = {"total_groups": groups, "total_puzzles": puzzles, **sizes}
-        return cls.model_validate({"mean_puzzle_examples": mean, **counts})
+    def of(
+        cls, shape: tuple[int, ...], *, puzzles: int, groups: int, vocab_size: int, identifiers: int
+    ) -> "SetMetadata":
+        """The metadata of a split with inputs of ``shape`` [N, L]."""
+        return cls(
+            vocab_size=vocab_size,
+            seq_len=shape[1],
+            num_puzzle_identifiers=identifiers,
+            total_groups=groups,
+            mean_puzzle_examples=shape[0] / max(puzzles, 1),
+            total_puzzles=puzzles,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +99,13 @@ class PuzzleSet:
         vocab_size: int,
     ) -> "PuzzleSet":
         """A split in memory; the metadata are derived from the arrays."""
-        examples, seq_len = inputs_NL.shape
         return cls(
             metadata=SetMetadata.of(
-                examples=examples,
+                inputs_NL.shape,
                 puzzles=len(puzzle_identifiers),
                 groups=len(group_indices) - 1,
                 vocab_size=vocab_size,
-                seq_len=seq_len,
-                num_puzzle_identifiers=max(puzzle_identifiers, default=0) + 1,
+                identifiers=max(puzzle_identifiers, default=0) + 1,
             ),
             inputs_NL=inputs_NL,
             labels_NL=labels_NL,
@@ -244,3 +252,20 @@ def read_test_puzzles(folder: pathlib.Path) -> dict[str, Challenge]:
         )
         for index, (name, fields) in enumerate(puzzles.items())
     }
+
+
+def data_digest(folder: pathlib.Path) -> str:
+    """Digest of a data folder, with or without a manifest.
+
+    Raises:
+        BadInputError: there is no such folder, or its files differ from its manifest.
+    """
+    if not folder.is_dir():
+        raise BadInputError(
+            f"{folder}: no such folder; build one with `reasonloop prr build-synthetic` or its siblings"
+        )
+    if (folder / MANIFEST_NAME).is_file():
+        manifest = manifests.read_manifest(folder)
+        manifests.check(folder, manifest)
+        return manifest.digest
+    return source_identity(str(folder))["folder"]

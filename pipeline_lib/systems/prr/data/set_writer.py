@@ -79,12 +79,11 @@ class SetWriter:
         """Write headers, index arrays and metadata."""
         self._write_headers()
         metadata = SetMetadata.of(
-            examples=self.num_examples,
+            (self.num_examples, self._seq_len),
             puzzles=len(self._identifiers),
             groups=len(self._group_ends) - 1,
             vocab_size=self._vocab_size,
-            seq_len=self._seq_len,
-            num_puzzle_identifiers=num_puzzle_identifiers,
+            identifiers=num_puzzle_identifiers,
         )
         indices = (self._identifiers, self._puzzle_ends, self._group_ends)
         for name, values in zip(INDEX_FIELDS, indices, strict=True):
@@ -119,9 +118,11 @@ def write_set(folder: pathlib.Path, split: str, data: PuzzleSet) -> None:
     """Write an in-memory split."""
     place = folder / split
     place.mkdir(parents=True, exist_ok=True)
-    tokens: tuple[npt.NDArray[Any], ...] = (data.inputs_NL, data.labels_NL)
-    indices = (data.puzzle_identifiers_P, data.puzzle_indices_P1, data.group_indices_G1)
-    for name, values in zip((*TOKEN_FIELDS, *INDEX_FIELDS), (*tokens, *indices), strict=True):
+    arrays: tuple[npt.NDArray[Any], ...] = (
+        *(data.inputs_NL, data.labels_NL),
+        *(data.puzzle_identifiers_P, data.puzzle_indices_P1, data.group_indices_G1),
+    )
+    for name, values in zip((*TOKEN_FIELDS, *INDEX_FIELDS), arrays, strict=True):
         _save(place, name, values)
     write_json(place / METADATA_NAME, data.metadata.model_dump())
 

@@ -5,7 +5,7 @@ excluded.
 Legend: N examples, A right answers of an example, L tokens.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -102,10 +102,10 @@ def evaluate_set(  # noqa: PLR0913 - what is evaluated, and how
     *,
     seed: int,
     answers_NAL: AnswerTokens | None = None,
-    listeners: Sequence[Callable[[PredictedBatch], None]] = (),
+    listener: Callable[[PredictedBatch], None] = lambda _part: None,
     mask: AnswerMask = full_mask,
 ) -> EvaluatedSet:
-    """Judge a whole set; each of ``listeners`` is called with every batch.
+    """Judge a whole set; ``listener`` is called with every batch.
 
     Args:
         model: in evaluation mode.
@@ -113,7 +113,7 @@ def evaluate_set(  # noqa: PLR0913 - what is evaluated, and how
         params: of the predictions.
         seed: of the noise.
         answers_NAL: all right answers, where they are known.
-        listeners: called with every batch.
+        listener: called with every batch.
         mask: of the positions of an answer.
 
     Raises:
@@ -127,8 +127,7 @@ def evaluate_set(  # noqa: PLR0913 - what is evaluated, and how
         judged.append(part.judged)
         if answers_NAL is not None:
             covered.append(cover_batch(part.answers, answers_NAL[part.start : part.stop]))
-        for listener in listeners:
-            listener(part)
+        listener(part)
     if not judged:
         raise BadInputError("the test split has no example; build it again")
     return EvaluatedSet(

@@ -18,11 +18,13 @@ from torch import Tensor
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BudgetReachedError, DivergedError
-from pipeline_lib.params.prr import PrrLossParams, PrrModelParams, PrrTrainParams
+from pipeline_lib.params.prr import PrrLossParams, PrrModelParams, PrrParams, PrrTrainParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import checkpoints, manifests
+from pipeline_lib.store.folders import check_output_folder
+from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
+from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, data_digest, read_set
 from pipeline_lib.systems.prr.model.batches import TrainingBatches
 from pipeline_lib.systems.prr.model.build import build_model
 from pipeline_lib.systems.prr.model.compatibility import model_sizes
@@ -89,6 +91,45 @@ def train_latent(request: LatentTraining) -> Manifest:
             run.publish()
         devices.barrier()
     return manifests.read_manifest(request.output)
+
+
+def train_on(
+    data: pathlib.Path,
+    output: pathlib.Path,
+    params: PrrParams,
+    *,
+    seed: int,
+    max_seconds: float | None = None,
+    progress: Progress | None = None,
+) -> Manifest:
+    """Train on the training split of the folder ``data``; see :func:`train_latent`.
+
+    The number of processes is no part of the key: a training may resume with another one, and torchrun gives it
+    without the params.
+    """
+    check_output_folder(output, kind=KIND)
+    key = stage_key(
+        __name__,  # evaluation code does not affect a model
+        params={
+            **params.model_dump(mode="json", include={"model", "loss"}),
+            "train": params.train.model_dump(mode="json", exclude={"processes"}),
+            "seed": seed,
+        },
+        inputs={"data": data_digest(data)},
+    )
+    return train_latent(
+        LatentTraining(
+            data=read_set(data, "train"),
+            output=output,
+            model=params.model,
+            loss=params.loss,
+            train=params.train,
+            seed=seed,
+            key=key,
+            max_seconds=max_seconds,
+            progress=progress,
+        )
+    )
 
 
 class _Training:

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_lib.params.prr import PrrModelParams, PrrParams, PrrTrainParams
-from pipeline_lib.systems.prr.control import control_params
+from pipeline_lib.systems.prr.bodies import control_params
 
 TRAIN = PrrTrainParams(steps=10)
 

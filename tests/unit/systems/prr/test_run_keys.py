@@ -10,7 +10,8 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.prr import PrrDataParams, PrrParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.prr.data.synthetic import build_synthetic
-from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, train_on
+from pipeline_lib.systems.prr.evaluation_folder import evaluate_on
+from pipeline_lib.systems.prr.training.train import train_on
 
 DATA = {"task": "sudoku4-two", "train_puzzles": 8, "test_examples": 4}
 PARAMS: dict[str, dict[str, Any]] = {
@@ -46,15 +47,12 @@ class Place:
     def evaluate(self, params: PrrParams, *, seed: int = 1) -> int:
         """Number of batches of a call."""
         self.steps.clear()
-        places = EvaluationPaths(
-            data=self.folder / "data",
-            models=[self.folder / "model"],
-            output=self.folder / "evaluation",
-            control=self.control,
-        )
         evaluate_on(
-            places,
+            self.folder / "data",
+            [self.folder / "model"],
+            self.folder / "evaluation",
             Params(seed=seed, prr=params, evaluate=EvaluateParams(resamples=self.resamples)),
+            control=self.control,
             progress=lambda done, _: self.steps.append(done),
         )
         return len(self.steps)

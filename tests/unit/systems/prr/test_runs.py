@@ -17,16 +17,11 @@ from pipeline_lib.params.prr import (
 )
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.manifests import MANIFEST_NAME
-from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, read_set
+from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, data_digest, read_set
 from pipeline_lib.systems.prr.data.set_writer import write_set
 from pipeline_lib.systems.prr.data.synthetic import ANSWERS_NAME, build_synthetic
-from pipeline_lib.systems.prr.runs import (
-    EvaluationPaths,
-    data_digest,
-    evaluate_on,
-    show_on,
-    train_on,
-)
+from pipeline_lib.systems.prr.evaluation_folder import evaluate_on, show_on
+from pipeline_lib.systems.prr.training.train import train_on
 
 PRR = PrrParams(
     data=PrrDataParams(task="sudoku4-two", train_puzzles=4, versions=2, test_examples=10),
@@ -59,9 +54,8 @@ def test_damaged_data_are_refused(made, data, tmp_path):
     np.save(path, np.full_like(np.load(path), 2))
     with pytest.raises(BadInputError, match="sha256 differs"):
         train_on(data, tmp_path / "model", PRR, seed=1)
-    places = EvaluationPaths(data=data, models=[made / "model"], output=tmp_path / "found")
     with pytest.raises(BadInputError, match="sha256 differs"):
-        evaluate_on(places, PARAMS)
+        evaluate_on(data, [made / "model"], tmp_path / "found", PARAMS)
 
 
 def test_data_without_a_manifest_are_digested_by_file(data):
@@ -94,9 +88,8 @@ def test_invalid_files_of_correct_answers(made, data, tmp_path, content, complai
     """A wrong format, shape or dtype is a one-line error."""
     (data / MANIFEST_NAME).unlink()
     (data / "test" / ANSWERS_NAME).write_bytes(content)
-    places = EvaluationPaths(data=data, models=[made / "model"], output=tmp_path / "found")
     with pytest.raises(BadInputError, match=f"{ANSWERS_NAME}: .*{complaint}"):
-        evaluate_on(places, PARAMS)
+        evaluate_on(data, [made / "model"], tmp_path / "found", PARAMS)
 
 
 def pictures(folder: pathlib.Path) -> dict[str, bytes]:
@@ -108,10 +101,9 @@ def test_show_draws_the_pictures_of_the_evaluation(made, tmp_path):
     noisy = PrrEvaluateParams(batch_size=4, pictures=6, rollouts=2, noise=0.5)
     params = PARAMS.model_copy(update={"prr": PRR.model_copy(update={"evaluate": noisy})})
     data, model = made / "data", made / "model"
-    places = EvaluationPaths(data=data, models=[model], output=tmp_path / "found")
-    evaluate_on(places, params)
+    evaluate_on(data, [model], tmp_path / "found", params)
     drawn = show_on(data, model, tmp_path / "drawn", params, count=6)
-    found = pictures(places.output)
+    found = pictures(tmp_path / "found")
     assert sorted(found) == [f"example-00{number}.svg" for number in range(6)]
     assert (drawn, pictures(tmp_path / "drawn")) == (6, found)
 

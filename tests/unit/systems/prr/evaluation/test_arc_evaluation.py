@@ -24,9 +24,9 @@ from pipeline_lib.systems.prr.data.dataset_files import (
     read_set,
     read_test_puzzles,
 )
-from pipeline_lib.systems.prr.evaluation_folder import SUBMISSION_NAME
+from pipeline_lib.systems.prr.evaluation_folder import SUBMISSION_NAME, evaluate_on, show_on
 from pipeline_lib.systems.prr.model.compatibility import check_compatible
-from pipeline_lib.systems.prr.runs import EvaluationPaths, evaluate_on, show_on, train_on
+from pipeline_lib.systems.prr.training.train import train_on
 from tests.unit.systems.prr.sample_puzzles import small_subsets, write_combined, write_repository
 
 PRR = PrrParams(
@@ -69,10 +69,10 @@ def check_submission(found, data):
 
 def test_votes_and_submission(toy, tmp_path):
     """Two attempts per test input, pass@k monotone in k, a score, and the setting named."""
-    places = EvaluationPaths(data=toy / "data", models=[toy / "model"], output=tmp_path / "found")
-    evaluate_on(places, PARAMS)
-    check_submission(places.output, toy / "data")
-    study = read_study(places.output / METRICS_NAME)
+    found = tmp_path / "found"
+    evaluate_on(toy / "data", [toy / "model"], found, PARAMS)
+    check_submission(found, toy / "data")
+    study = read_study(found / METRICS_NAME)
     assert study.point("scorer", "accuracy").n == 2 * 6
     assert study.claims[-1].startswith("Transductive")
     arc = study.compute["arc"]
@@ -86,12 +86,10 @@ def test_secret_outputs_get_a_submission(toy, tmp_path):
     """With secret outputs there is a complete submission, but no metrics and no score."""
     source = write_combined(tmp_path / "source", secret=("evaluation",))
     build_arc(small_subsets(source), OPTIONS, tmp_path / "data")
-    places = EvaluationPaths(
-        data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
-    )
-    evaluate_on(places, PARAMS)
-    check_submission(places.output, tmp_path / "data")
-    study = read_study(places.output / METRICS_NAME)
+    found = tmp_path / "found"
+    evaluate_on(tmp_path / "data", [toy / "model"], found, PARAMS)
+    check_submission(found, tmp_path / "data")
+    study = read_study(found / METRICS_NAME)
     assert (study.points, study.differences) == ((), ())
     assert [(one.reason, one.n) for one in study.left_out] == [("the answer is secret", 2 * 6)]
     assert study.compute["models"] == {"model": {"core passes": 8}}
@@ -111,14 +109,11 @@ def test_data_of_another_build_are_refused(toy, tmp_path, changes, complaint):
     """Another canvas, more versions, and other versions of equal number are refused."""
     subsets = small_subsets(toy / "source")
     build_arc(subsets, replace(OPTIONS, **changes), tmp_path / "data")
-    places = EvaluationPaths(
-        data=tmp_path / "data", models=[toy / "model"], output=tmp_path / "found"
-    )
     with pytest.raises(BadInputError, match=complaint):
-        evaluate_on(places, PARAMS)
+        evaluate_on(tmp_path / "data", [toy / "model"], tmp_path / "found", PARAMS)
     with pytest.raises(BadInputError, match=complaint):
-        show_on(places.data, toy / "model", tmp_path / "drawn", PARAMS, count=1)
-    assert not places.output.exists()
+        show_on(tmp_path / "data", toy / "model", tmp_path / "drawn", PARAMS, count=1)
+    assert not (tmp_path / "found").exists()
 
 
 def test_pictures_of_arc_name_the_setting(toy, tmp_path):
@@ -140,14 +135,14 @@ def test_formatting_of_identifiers_is_ignored(toy, tmp_path):
 
 def test_several_models_vote_only_with_the_option(toy, tmp_path):
     """Two models need the option; with it, a model twice gives the same submission."""
-    one = EvaluationPaths(data=toy / "data", models=[toy / "model"], output=tmp_path / "one")
-    two = EvaluationPaths(data=toy / "data", models=[toy / "model"] * 2, output=tmp_path / "two")
+    data, models, two = toy / "data", [toy / "model"] * 2, tmp_path / "two"
     with pytest.raises(BadInputError, match="--ensemble-checkpoints"):
-        evaluate_on(two, PARAMS)
-    assert not two.output.exists()
-    evaluate_on(two, PARAMS, ensemble=True)
-    evaluate_on(one, PARAMS)
+        evaluate_on(data, models, two, PARAMS)
+    assert not two.exists()
+    evaluate_on(data, models, two, PARAMS, ensemble=True)
+    evaluate_on(data, models[:1], tmp_path / "one", PARAMS)
     submissions = [
-        json.loads((places.output / SUBMISSION_NAME).read_text("utf-8")) for places in (one, two)
+        json.loads((folder / SUBMISSION_NAME).read_text("utf-8"))
+        for folder in (tmp_path / "one", two)
     ]
     assert submissions[0] == submissions[1]
