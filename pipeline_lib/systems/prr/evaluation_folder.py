@@ -34,8 +34,7 @@ from pipeline_lib.systems.prr.evaluation.evaluate import (
     predict_batches,
 )
 from pipeline_lib.systems.prr.evaluation.pictures import example_svg
-from pipeline_lib.systems.prr.model.compatibility import check_compatible
-from pipeline_lib.systems.prr.model.saved_model import load_model, read_config
+from pipeline_lib.systems.prr.model.saved_model import check_compatible, load_model, read_config
 from pipeline_lib.systems.prr.study import (
     PICTURES_NAME,
     TRANSDUCTIVE,

@@ -8,7 +8,7 @@ Axes: B rows, K branches, L tokens, V tokens of the vocabulary.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -40,12 +40,7 @@ class BranchAnswers:
 
     def rows(self, which: slice | Bools) -> "BranchAnswers":
         """Select rows."""
-        return BranchAnswers(
-            tokens_BKL=self.tokens_BKL[which],
-            kept_BKL=self.kept_BKL[which],
-            scores_BK=self.scores_BK[which],
-            confidences_BK=self.confidences_BK[which],
-        )
+        return BranchAnswers(**{one.name: getattr(self, one.name)[which] for one in fields(self)})
 
 
 def full_mask(tokens_BKL: AnswerTokens) -> Bools:

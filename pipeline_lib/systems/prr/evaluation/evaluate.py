@@ -61,9 +61,8 @@ def predict_batches(
     or the number of rollouts.
     """
     device = next(model.parameters()).device
-    for part in evaluation_batches(data, batch_size=params.batch_size):
-        batch = part.batch.to(device)
-        places = range(part.start, part.start + params.batch_size)
+    for places, rows in evaluation_batches(data, batch_size=params.batch_size):
+        batch = rows.to(device)
         output = model.predict(
             batch,
             steps=params.steps,
@@ -72,14 +71,14 @@ def predict_batches(
             # On a GPU too, torch draws there by seed and count of draws (Philox): nothing is copied.
             generator=[
                 torch.Generator(device).manual_seed(child_seed(seed, "evaluate", place))
-                for place in places
+                for place in range(places.start, places.start + params.batch_size)
             ],
         )
         yield PredictedBatch(
-            start=part.start,
-            stop=part.stop,
-            answers=decode_answers(output, mask).rows(slice(part.stop - part.start)),
-            judged=judge_batch(output, batch, start=part.start),
+            start=places.start,
+            stop=places.stop,
+            answers=decode_answers(output, mask).rows(slice(len(places))),
+            judged=judge_batch(output, batch, start=places.start),
             core_passes=output.core_passes,
         )
 

@@ -8,7 +8,6 @@ Legend: K branches, L tokens.
 import html
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -32,31 +31,6 @@ _STYLE = (
 _FRAME = {True: "#1a7f37", False: "#b0b0b0"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelledGrid:
-    """One grid with its captions."""
-
-    tokens: Tokens
-    captions: tuple[str, ...]
-    is_right: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cells:
-    """Values of a grid [rows][columns]; None is an empty cell."""
-
-    rows: list[list[int | None]]
-    is_arc: bool
-
-    @property
-    def width(self) -> int:
-        return max(len(row) for row in self.rows) * _CELL
-
-    @property
-    def height(self) -> int:
-        return len(self.rows) * _CELL
-
-
 def example_svg(
     *,
     inputs_L: Tokens,
@@ -71,49 +45,38 @@ def example_svg(
     """
     asked_L = labels_L > 0
     is_known = bool(asked_L.any())
-    shown = [
-        LabelledGrid(tokens=inputs_L, captions=("input",)),
-        LabelledGrid(tokens=labels_L, captions=("target" if is_known else "target (secret)",)),
+    shown: list[tuple[Tokens, tuple[str, ...], bool]] = [
+        (inputs_L, ("input",), False),
+        (labels_L, ("target" if is_known else "target (secret)",), False),
     ]
     for branch, (output_L, note) in enumerate(zip(outputs_KL, notes_K, strict=True)):
         right = is_known and bool((output_L == labels_L)[asked_L].all())
-        shown.append(
-            LabelledGrid(tokens=output_L, captions=(f"branch {branch}", note), is_right=right)
-        )
-    return _svg(shown, is_arc=is_arc)
-
-
-def _svg(shown: Sequence[LabelledGrid], *, is_arc: bool) -> str:
+        shown.append((output_L, (f"branch {branch}", note), right))
     parts, left, bottom = [], _GAP, 0
-    for one in shown:
-        cells = _cells(one.tokens, is_arc=is_arc)
-        parts.append(_grid(one, cells, left))
-        left += max(cells.width, _TEXT_WIDTH) + _GAP
-        bottom = max(bottom, _CAPTION + cells.height + _GAP)
+    for tokens_L, captions, is_right in shown:
+        rows = _rows(tokens_L, is_arc=is_arc)
+        width, height = max(map(len, rows)) * _CELL, len(rows) * _CELL
+        parts += [
+            f'<text class="caption" x="{left}" y="{11 + 12 * line}">{html.escape(caption)}</text>'
+            for line, caption in enumerate(captions)
+        ]
+        parts += [
+            _square(value, left + column * _CELL, _CAPTION + row * _CELL, is_arc=is_arc)
+            for row, values in enumerate(rows)
+            for column, value in enumerate(values)
+        ]
+        parts.append(
+            f'<rect x="{left - 2}" y="{_CAPTION - 2}" width="{width + 4}" '
+            f'height="{height + 4}" fill="none" stroke="{_FRAME[is_right]}" '
+            f'stroke-width="{2 if is_right else 1}"/>'
+        )
+        left += max(width, _TEXT_WIDTH) + _GAP
+        bottom = max(bottom, _CAPTION + height + _GAP)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left}" height="{bottom}" '
         f'viewBox="0 0 {left} {bottom}" font-family="sans-serif" font-size="10">'
         f"{_STYLE}{''.join(parts)}</svg>"
     )
-
-
-def _grid(one: LabelledGrid, cells: _Cells, left: int) -> str:
-    texts = [
-        f'<text class="caption" x="{left}" y="{11 + 12 * line}">{html.escape(caption)}</text>'
-        for line, caption in enumerate(one.captions)
-    ]
-    squares = [
-        _square(value, left + column * _CELL, _CAPTION + row * _CELL, is_arc=cells.is_arc)
-        for row, values in enumerate(cells.rows)
-        for column, value in enumerate(values)
-        if value is not None
-    ]
-    frame = (
-        f'<rect x="{left - 2}" y="{_CAPTION - 2}" width="{cells.width + 4}" '
-        f'height="{cells.height + 4}" fill="none" stroke="{_FRAME[one.is_right]}" '
-        f'stroke-width="{2 if one.is_right else 1}"/>'
-    )
-    return "".join((*texts, *squares, frame))
 
 
 def _square(value: int, x: int, y: int, *, is_arc: bool) -> str:
@@ -126,15 +89,15 @@ def _square(value: int, x: int, y: int, *, is_arc: bool) -> str:
     return square if is_arc else square + number
 
 
-def _cells(tokens_L: Tokens, *, is_arc: bool) -> _Cells:
+def _rows(tokens_L: Tokens, *, is_arc: bool) -> Sequence[Sequence[int]]:
+    """The rows of the grid that the tokens show."""
     if is_arc:
-        grid = crop(tokens_L) or ((),)
-        return _Cells(rows=[list(row) for row in grid], is_arc=True)
-    values: list[int | None] = [int(token) for token in tokens_L]
+        return crop(tokens_L) or ((),)
+    values = tokens_L.tolist()
     side = math.isqrt(len(values))
     # A cue before a square grid gets a row of its own.
     cue, rest = (values[:1], values[1:]) if side * side + 1 == len(values) else ([], values)
     if side * side != len(rest):
-        return _Cells(rows=[values], is_arc=False)
+        return [values]
     rows = [rest[start : start + side] for start in range(0, len(rest), side)]
-    return _Cells(rows=[cue, *rows] if cue else rows, is_arc=False)
+    return [cue, *rows] if cue else rows

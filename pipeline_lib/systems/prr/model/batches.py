@@ -8,7 +8,7 @@ Legend: N examples, P puzzles, G groups, B rows of a batch, L tokens.
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -89,27 +89,11 @@ def _batch(data: PuzzleSet, examples_B: Ints, ids_B: npt.NDArray[np.int32]) -> B
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationBatch:
-    """Examples ``start`` to ``stop`` of the set, followed by padding rows."""
-
-    start: int
-    stop: int
-    batch: Batch
-
-
-def evaluation_batches(data: PuzzleSet, *, batch_size: int) -> Iterator[EvaluationBatch]:
-    """All examples once, in file order; the last batch is padded."""
+def evaluation_batches(data: PuzzleSet, *, batch_size: int) -> Iterator[tuple[range, Batch]]:
+    """All examples once, in file order, with their places; the last batch is filled up by padding rows."""
     ids_N = data.example_identifiers
     for start in range(0, len(data.inputs_NL), batch_size):
-        stop = min(start + batch_size, len(data.inputs_NL))
-        rows_B = np.minimum(np.arange(start, start + batch_size), stop - 1)
+        places = range(start, min(start + batch_size, len(data.inputs_NL)))
+        rows_B = np.minimum(np.arange(start, start + batch_size), places[-1])
         batch = _batch(data, rows_B, ids_N[rows_B])
-        real_B = torch.arange(batch_size) < stop - start
-        filled = Batch(
-            inputs_BL=batch.inputs_BL,
-            labels_BL=batch.labels_BL,
-            puzzle_ids_B=batch.puzzle_ids_B,
-            real_B=real_B,
-        )
-        yield EvaluationBatch(start=start, stop=stop, batch=filled)
+        yield places, replace(batch, real_B=torch.arange(batch_size) < len(places))

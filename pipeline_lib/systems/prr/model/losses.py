@@ -23,18 +23,6 @@ class LossInputs:
     latents_BKSD: Tensor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """Load of each branch per row, for reinitialising unused branches; 0 for padding rows."""
-
-    saving_BK: Tensor
-    """Increase of the row's best loss if the branch were removed."""
-    left_BK: Tensor
-    """Responsibility without floor, times the branch's loss."""
-    used_BK: Tensor
-    """Responsibility without floor, times the row's spread between worst and best loss."""
-
-
 def stablemax(logits: Tensor) -> Tensor:
     """Unnormalised probabilities: x + 1 where x >= 0, else 1 / (1 - x).
 
@@ -162,20 +150,22 @@ def total_loss(
 @torch.no_grad()
 def branch_demand(
     answers: LossInputs, batch: Batch, params: PrrLossParams, *, progress: float
-) -> Demand:
-    """Demand on each of at least two branches in ``batch``."""
+) -> dict[str, Tensor]:
+    """Load of each of at least two branches per row, for reinitialising unused branches; 0 for padding rows.
+
+    ``saving_BK``: increase of the row's best loss if the branch were removed. ``left_BK``: responsibility without
+    floor, times the branch's loss. ``used_BK``: the same, times the row's spread between worst and best loss.
+    """
     losses_BK = branch_losses(answers.logits_BKLV, batch.labels_BL)
     tau_B = annealed_temperatures(params, batch.labels_BL, progress=progress)
     least_B2 = losses_BK.topk(2, dim=1, largest=False).values
     least_B1, second_B1 = least_B2[:, :1], least_B2[:, 1:]
     # With two equally good best branches the margin of both is 0.
     others_BK = torch.where(losses_BK == least_B1, second_B1, least_B1)
-    saving_BK = functional.relu(others_BK - losses_BK)
     weights_BK = responsibilities(losses_BK, tau_B, floor=0)
-    apart_B1 = losses_BK.amax(1, keepdim=True) - least_B1
-    real_B1 = batch.real_B[:, None]
-    return Demand(
-        saving_BK=saving_BK * real_B1,
-        left_BK=weights_BK * losses_BK * real_B1,
-        used_BK=weights_BK * apart_B1 * real_B1,
-    )
+    loads = {
+        "saving_BK": functional.relu(others_BK - losses_BK),
+        "left_BK": weights_BK * losses_BK,
+        "used_BK": weights_BK * (losses_BK.amax(1, keepdim=True) - least_B1),
+    }
+    return {name: load_BK * batch.real_B[:, None] for name, load_BK in loads.items()}

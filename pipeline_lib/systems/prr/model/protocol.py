@@ -4,7 +4,7 @@ Axes: B rows of a batch, K branches, L positions of a sequence, V tokens of the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -43,11 +43,12 @@ class Batch:
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on ``device``."""
         return Batch(
-            inputs_BL=self.inputs_BL.to(device, non_blocking=True),
-            labels_BL=self.labels_BL.to(device, non_blocking=True),
-            puzzle_ids_B=self.puzzle_ids_B.to(device, non_blocking=True),
-            real_B=self.real_B.to(device, non_blocking=True),
+            **{name: part.to(device, non_blocking=True) for name, part in self.parts().items()}
         )
+
+    def parts(self) -> dict[str, Tensor]:
+        """The tensors by name."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

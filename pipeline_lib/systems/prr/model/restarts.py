@@ -11,12 +11,13 @@ split-and-merge EM (Ueda et al. 2000).
 Axes: B rows, K branches, D channels.
 """
 
+from collections.abc import Mapping
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from pipeline_lib.systems.prr.model.branches import BranchVectors
-from pipeline_lib.systems.prr.model.losses import Demand
 from pipeline_lib.systems.prr.model.numerics import gaussian
 from pipeline_lib.systems.prr.model.protocol import Carry
 
@@ -37,18 +38,13 @@ _NOISE = 0.5
 """Standard deviation; initial vectors have 1. With 0.1, pairs stayed equal for 500 steps."""
 
 
-def accumulate_demand(carry: Carry | None, demand: Demand) -> Carry:
+def accumulate_demand(carry: Carry | None, demand: Mapping[str, Tensor]) -> Carry:
     """Add one step's demand to the sums of the window, per row of the batch.
 
     Steps are counted on the host, which reads their number at every step.
     """
-    rows = len(demand.saving_BK)
-    now = {
-        "saving_BK": demand.saving_BK,
-        "left_BK": demand.left_BK,
-        "used_BK": demand.used_BK,
-        "window_B": torch.ones(rows, dtype=torch.int64),
-    }
+    steps_B = torch.ones(len(demand["saving_BK"]), dtype=torch.int64)
+    now = {**demand, "window_B": steps_B}
     if carry is None:
         return now
     # A checkpoint puts all of it on the device.

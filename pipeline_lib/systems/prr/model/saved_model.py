@@ -1,4 +1,4 @@
-"""Saves and loads latent models: safetensors weights, config and training log."""
+"""Builds, saves and loads latent models: safetensors weights, config and training log."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import atomic_file, read_checked, write_json, write_json_lines
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.systems.prr.model.build import build_model
+from pipeline_lib.systems.prr.data.dataset_files import IDENTIFIERS_NAME, PuzzleSet
 from pipeline_lib.systems.prr.model.protocol import Sizes
 from pipeline_lib.systems.prr.model.prr import PrrModel
 from pipeline_lib.systems.prr.model.trm import TrmModel
@@ -38,6 +38,25 @@ class SavedConfig(BaseModel):
     """Digest of the names of its puzzle vectors, as `PuzzleSet.identifiers`."""
 
 
+def build_model(
+    params: PrrModelParams, sizes: Sizes, *, loss: PrrLossParams
+) -> PrrModel | TrmModel:
+    """A model with weights from torch's default generator. TRM ignores ``loss``."""
+    if params.kind == "trm":
+        return TrmModel(params, sizes)
+    return PrrModel(params, sizes, loss=loss)
+
+
+def model_sizes(data: PuzzleSet) -> Sizes:
+    """Sizes of a model for these data."""
+    metadata = data.metadata
+    return Sizes(
+        vocab_size=metadata.vocab_size,
+        seq_len=metadata.seq_len,
+        num_puzzle_ids=metadata.num_puzzle_identifiers,
+    )
+
+
 def save_model(
     model: PrrModel | TrmModel,
     output: pathlib.Path,
@@ -47,17 +66,11 @@ def save_model(
     key: str,
 ) -> Manifest:
     """Write the model atomically to ``output``, replacing an older one."""
-    facts = {
-        "model": config.model.model_dump(mode="json"),
-        "loss": config.loss.model_dump(mode="json"),
-        "sizes": asdict(config.sizes),
-        "identifiers": config.identifiers,
-    }
     steps = log[-1]["step"] if log else 0
     with replaced(output) as fresh:
         with atomic_file(fresh / WEIGHTS_NAME) as temporary:
             save_file(to_storable(model.state_dict()), temporary)
-        write_json(fresh / CONFIG_NAME, facts)
+        write_json(fresh / CONFIG_NAME, config.model_dump(mode="json"))
         write_json_lines(fresh / LOG_NAME, log)
         return manifests.seal(fresh, kind=KIND, key=key, counts={"steps": steps})
 
@@ -71,6 +84,29 @@ def read_config(folder: pathlib.Path) -> SavedConfig:
     if not (folder / CONFIG_NAME).is_file():
         raise BadInputError(f"{folder}: no latent model; train one with `reasonloop prr train`")
     return read_checked(folder / CONFIG_NAME, SavedConfig, remedy="train the model again")
+
+
+def check_compatible(model: pathlib.Path, data: PuzzleSet, *, folder: pathlib.Path) -> None:
+    """Check that the saved ``model`` was trained for ``data``, read from ``folder``.
+
+    Other sizes fail at run time anyway; other identifiers would silently assign the puzzle vectors to other puzzles.
+
+    Raises:
+        BadInputError: there is no model, or it was trained for other data.
+    """
+    config = read_config(model)
+    known, asked = asdict(config.sizes), asdict(model_sizes(data))
+    for name, size in known.items():
+        if size != asked[name]:
+            raise BadInputError(
+                f"{model}: trained for {name}={size}, but {folder} has {name}={asked[name]}; "
+                "use the data that it was trained on"
+            )
+    if config.identifiers not in {None, data.identifiers}:
+        raise BadInputError(
+            f"{model}: trained with another {IDENTIFIERS_NAME} than that of {folder}, so that its "
+            "puzzle vectors belong to other versions; use the data that it was trained on"
+        )
 
 
 def load_model(folder: pathlib.Path, *, device: torch.device) -> PrrModel | TrmModel:

@@ -10,8 +10,6 @@ Source: Jolicoeur-Martineau 2025 (arXiv:2510.04871), figure 3; halting uses the 
 Axes: B rows, S positions with the prefix, L positions of the sequence, D channels.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
@@ -29,13 +27,8 @@ _LEAST_EXPLORED = 2
 """Lower bound of the random minimum number of supervision steps under exploration."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatentState:
-    """The state of the recursion."""
-
-    high_BSD: Tensor
-    """The current answer, input of the output head."""
-    low_BSD: Tensor
+LatentState = tuple[Tensor, Tensor]
+"""The state of the recursion, each [B, S, D]: high, the current answer and input of the output head, and low."""
 
 
 class TrmModel(nn.Module):
@@ -91,7 +84,13 @@ class TrmModel(nn.Module):
         return StepOutput(
             loss=loss,
             parts={name: part.detach() for name, part in (means | shown).items()},
-            carry=_make_carry(current, thought, steps_B=steps_B, halted_B=halted_B),
+            carry={
+                **current.parts(),
+                "high_BSD": thought[0].detach(),
+                "low_BSD": thought[1].detach(),
+                "steps_B": steps_B,
+                "halted_B": halted_B,
+            },
         )
 
     @torch.no_grad()
@@ -113,11 +112,9 @@ class TrmModel(nn.Module):
                 thought = self._initial_state(embedded_BSD)
                 for _ in range(steps):
                     if noise:
-                        thought = LatentState(
-                            high_BSD=thought.high_BSD
-                            + noise * gaussian(thought.high_BSD, generator),
-                            low_BSD=thought.low_BSD + noise * gaussian(thought.low_BSD, generator),
-                        )
+                        high_BSD, low_BSD = thought
+                        noisy_BSD = high_BSD + noise * gaussian(high_BSD, generator)
+                        thought = noisy_BSD, low_BSD + noise * gaussian(low_BSD, generator)
                     thought = self._deep_recursion(thought, embedded_BSD)
                 read.append(self._read(thought))
         trm = self.params.trm
@@ -132,14 +129,15 @@ class TrmModel(nn.Module):
         return embedded_BSD.to(compute_dtype(embedded_BSD.device, self.params.precision))
 
     def _initial_state(self, like_BSD: Tensor) -> LatentState:
-        return LatentState(
-            high_BSD=self.get_buffer("high_start_D").to(like_BSD.dtype).expand_as(like_BSD),
-            low_BSD=self.get_buffer("low_start_D").to(like_BSD.dtype).expand_as(like_BSD),
+        high_BSD, low_BSD = (
+            self.get_buffer(name).to(like_BSD.dtype).expand_as(like_BSD)
+            for name in ("high_start_D", "low_start_D")
         )
+        return high_BSD, low_BSD
 
     def _deep_recursion(self, thought: LatentState, embedded_BSD: Tensor) -> LatentState:
         """All high cycles; only the last one has gradients."""
-        high_BSD, low_BSD = thought.high_BSD, thought.low_BSD
+        high_BSD, low_BSD = thought
         wants_grad = torch.is_grad_enabled()
         cycles = self.params.trm.high_cycles
         for cycle in range(cycles):
@@ -147,12 +145,13 @@ class TrmModel(nn.Module):
                 for _ in range(self.params.trm.low_cycles):
                     low_BSD = self.core(low_BSD + high_BSD + embedded_BSD)
                 high_BSD = self.core(high_BSD + low_BSD)
-        return LatentState(high_BSD=high_BSD, low_BSD=low_BSD)
+        return high_BSD, low_BSD
 
     def _read(self, thought: LatentState) -> tuple[Tensor, Tensor]:
         """Logits [B, 1, L, V] and the halting score [B, 1]."""
-        logits_BLV: Tensor = self.head(thought.high_BSD[:, self.params.prefix_tokens :])
-        halt_B2: Tensor = self.halt(thought.high_BSD[:, 0])
+        high_BSD, _ = thought
+        logits_BLV: Tensor = self.head(high_BSD[:, self.params.prefix_tokens :])
+        halt_B2: Tensor = self.halt(high_BSD[:, 0])
         return logits_BLV.float()[:, None], halt_B2.float()[:, :1]
 
     def _admit_rows(self, batch: Batch, carry: Carry | None) -> tuple[Batch, LatentState, Tensor]:
@@ -168,15 +167,8 @@ class TrmModel(nn.Module):
         def renewed(new: Tensor, name: str) -> Tensor:
             return torch.where(halted_B.view(-1, *[1] * (new.ndim - 1)), new, carry[name])
 
-        current = Batch(
-            inputs_BL=renewed(batch.inputs_BL, "inputs_BL"),
-            labels_BL=renewed(batch.labels_BL, "labels_BL"),
-            puzzle_ids_B=renewed(batch.puzzle_ids_B, "puzzle_ids_B"),
-            real_B=renewed(batch.real_B, "real_B"),
-        )
-        thought = LatentState(
-            high_BSD=renewed(fresh.high_BSD, "high_BSD"), low_BSD=renewed(fresh.low_BSD, "low_BSD")
-        )
+        current = Batch(**{name: renewed(part, name) for name, part in batch.parts().items()})
+        thought = renewed(fresh[0], "high_BSD"), renewed(fresh[1], "low_BSD")
         return current, thought, torch.where(halted_B, 0, carry["steps_B"])
 
     def _halting_mask(
@@ -194,18 +186,3 @@ class TrmModel(nn.Module):
         explores_B = drawn_2B[0] < self.params.trm.exploration
         wants_B = (halt_B > 0) & ~(explores_B & (steps_B < least_B))
         return wants_B | (steps_B >= most)
-
-
-def _make_carry(
-    current: Batch, thought: LatentState, *, steps_B: Tensor, halted_B: Tensor
-) -> dict[str, Tensor]:
-    return {
-        "inputs_BL": current.inputs_BL,
-        "labels_BL": current.labels_BL,
-        "puzzle_ids_B": current.puzzle_ids_B,
-        "real_B": current.real_B,
-        "high_BSD": thought.high_BSD.detach(),
-        "low_BSD": thought.low_BSD.detach(),
-        "steps_B": steps_B,
-        "halted_B": halted_B,
-    }

@@ -26,11 +26,15 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, data_digest, read_set
 from pipeline_lib.systems.prr.model.batches import TrainingBatches
-from pipeline_lib.systems.prr.model.build import build_model
-from pipeline_lib.systems.prr.model.compatibility import model_sizes
 from pipeline_lib.systems.prr.model.protocol import StepOutput
 from pipeline_lib.systems.prr.model.prr import PrrModel
-from pipeline_lib.systems.prr.model.saved_model import KIND, SavedConfig, save_model
+from pipeline_lib.systems.prr.model.saved_model import (
+    KIND,
+    SavedConfig,
+    build_model,
+    model_sizes,
+    save_model,
+)
 from pipeline_lib.systems.prr.model.trm import TrmModel
 from pipeline_lib.systems.prr.training.devices import Devices, join_process_group
 from pipeline_lib.systems.prr.training.ema import Ema

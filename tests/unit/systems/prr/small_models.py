@@ -6,9 +6,9 @@ import torch
 
 from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.params.prr import PrrLossParams, PrrModelParams, TrmParams
-from pipeline_lib.systems.prr.model.build import build_model
 from pipeline_lib.systems.prr.model.protocol import Batch, Sizes
 from pipeline_lib.systems.prr.model.prr import PrrModel
+from pipeline_lib.systems.prr.model.saved_model import build_model
 from pipeline_lib.systems.prr.model.trm import TrmModel
 
 SIZES = Sizes(vocab_size=6, seq_len=7, num_puzzle_ids=4)

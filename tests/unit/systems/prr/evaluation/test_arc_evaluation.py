@@ -25,7 +25,7 @@ from pipeline_lib.systems.prr.data.dataset_files import (
     read_test_puzzles,
 )
 from pipeline_lib.systems.prr.evaluation_folder import SUBMISSION_NAME, evaluate_on, show_on
-from pipeline_lib.systems.prr.model.compatibility import check_compatible
+from pipeline_lib.systems.prr.model.saved_model import check_compatible
 from pipeline_lib.systems.prr.training.train import train_on
 from tests.unit.systems.prr.sample_puzzles import small_subsets, write_combined, write_repository
 

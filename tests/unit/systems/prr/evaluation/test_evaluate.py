@@ -24,9 +24,8 @@ from pipeline_lib.systems.prr.evaluation.judged_rows import (
 )
 from pipeline_lib.systems.prr.evaluation.pictures import example_svg
 from pipeline_lib.systems.prr.model.batches import evaluation_batches
-from pipeline_lib.systems.prr.model.build import build_model
-from pipeline_lib.systems.prr.model.compatibility import model_sizes
 from pipeline_lib.systems.prr.model.protocol import BranchOutput
+from pipeline_lib.systems.prr.model.saved_model import build_model, model_sizes
 from tests.unit.systems.prr.small_training import MODELS, small_set
 
 
@@ -52,11 +51,11 @@ def test_padding_that_would_be_right_does_not_count():
     """A right answer counts once, not also in its two padding copies."""
     data = small_set()
     model = build_model(MODELS["prr"], model_sizes(data), loss=PrrLossParams())
-    part = list(evaluation_batches(data, batch_size=11))[-1]
-    output = model.predict(part.batch)
-    right = torch.nn.functional.one_hot(part.batch.labels_BL, 6).float()[:, None]
+    places, batch = list(evaluation_batches(data, batch_size=11))[-1]
+    output = model.predict(batch)
+    right = torch.nn.functional.one_hot(batch.labels_BL, 6).float()[:, None]
     output.logits_BKLV[:] = 10 * right
-    rows = judge_batch(output, part.batch, start=part.start)
+    rows = judge_batch(output, batch, start=places.start)
     assert rows.places_B.tolist() == [11]
     assert [right_B.tolist() for right_B in right_by_rule(rows).values()] == [[True]] * 4
 

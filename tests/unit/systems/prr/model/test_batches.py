@@ -65,9 +65,9 @@ def test_processes_share_a_batch(data: PuzzleSet):
 def test_an_evaluation_sees_each_example_once(data: PuzzleSet):
     """Seven examples in batches of three: two rows of the last one are not real."""
     parts = list(evaluation_batches(data, batch_size=3))
-    real = torch.cat([part.batch.inputs_BL[part.batch.real_B] for part in parts])
+    real = torch.cat([batch.inputs_BL[batch.real_B] for _, batch in parts])
     assert real[:, 0].tolist() == list(range(1, 8))
-    ids = torch.cat([part.batch.puzzle_ids_B[part.batch.real_B] for part in parts])
+    ids = torch.cat([batch.puzzle_ids_B[batch.real_B] for _, batch in parts])
     assert ids.tolist() == [4, 4, 4, 5, 5, 5, 6]
-    assert [(part.start, part.stop) for part in parts] == [(0, 3), (3, 6), (6, 7)]
-    assert [len(part.batch.real_B) for part in parts] == [3, 3, 3]
+    assert [places for places, _ in parts] == [range(3), range(3, 6), range(6, 7)]
+    assert [len(batch.real_B) for _, batch in parts] == [3, 3, 3]

@@ -70,16 +70,16 @@ def test_branch_demand_agrees_with_loops(tied):
         for branch in range(3):
             without = min(row[:branch] + row[branch + 1 :]) - row[branch]
             share = torch.softmax(-as_tensor(row) / tau, 0)[branch].item()
-            saving, left = demand.saving_BK[index, branch], demand.left_BK[index, branch]
+            saving, left = demand["saving_BK"][index, branch], demand["left_BK"][index, branch]
             assert saving.item() == pytest.approx(max(0.0, without), abs=1e-6)
             assert left.item() == pytest.approx(share * row[branch], abs=1e-6)
             used = share * (max(row) - min(row))
-            assert demand.used_BK[index, branch].item() == pytest.approx(used, abs=1e-6)
-    assert not demand.saving_BK[4:].any()
-    assert not demand.left_BK[4:].any()
-    assert not demand.used_BK[4:].any()
+            assert demand["used_BK"][index, branch].item() == pytest.approx(used, abs=1e-6)
+    assert not demand["saving_BK"][4:].any()
+    assert not demand["left_BK"][4:].any()
+    assert not demand["used_BK"][4:].any()
     if tied:
-        assert not demand.saving_BK[:, :2].any()
+        assert not demand["saving_BK"][:, :2].any()
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,11 @@ def test_branches_that_are_kept(carry, progress):
 
 def test_a_window_adds_up_steps():
     """Two steps with equal demand have twice its sums."""
-    demand = losses.Demand(
-        saving_BK=as_tensor([SAVING]), left_BK=as_tensor([LEFT]), used_BK=as_tensor([USED])
-    )
+    demand = {
+        "saving_BK": as_tensor([SAVING]),
+        "left_BK": as_tensor([LEFT]),
+        "used_BK": as_tensor([USED]),
+    }
     carry = accumulate_demand(accumulate_demand(None, demand), demand)
     assert carry["window_B"].tolist() == [2]
     for name, once in (("saving_BK", SAVING), ("left_BK", LEFT), ("used_BK", USED)):
@@ -151,7 +153,7 @@ def test_a_window_adds_up_steps():
 def test_a_step_within_a_window_reads_nothing_from_the_device():
     """On a device whose values cannot be read."""
     one_BK = torch.ones(5, 4, device="meta")
-    demand = losses.Demand(saving_BK=one_BK, left_BK=one_BK, used_BK=one_BK)
+    demand = {"saving_BK": one_BK, "left_BK": one_BK, "used_BK": one_BK}
     carry = accumulate_demand(accumulate_demand(None, demand), demand)
     options = {"every": 5, "progress": 0.5, "generator": None}
     assert reinit_dead_branches(make_vectors(), carry, **options) is carry
