@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams
-from pipeline_lib.store.files import digest_json
 from pipeline_lib.systems.classmate.body import check_peer, is_exact
 from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.stage import Run
@@ -31,9 +30,9 @@ def opened_peers(
     """The peers on the runner of ``execution``, ready for calls, for the block; on Ray, within `cluster`.
 
     Args:
-        peers: models, engines and resources.
-        execution: the runner; on Ray with the GPUs of a training.
-        root: workspace of the run, for logs and a note; on Ray it also names the actors.
+        peers: Models, engines and resources.
+        execution: The runner; on Ray with the GPUs of a training.
+        root: Workspace of the run, for logs and a note.
 
     Raises:
         BadInputError: an unknown model or engine, a server that would have to render the prompts, or as
@@ -56,13 +55,7 @@ def opened_peers(
         return
     from flows.ray.peers import ray_peers  # noqa: PLC0415 - thread runs need no Ray
 
-    run = digest_json(str(root.resolve()))[:8]
-    with ray_peers(
-        checked,
-        execution,
-        actor_name=f"classmate/{run}",
-        log_folder=log_folder,
-    ) as actors:
+    with ray_peers(checked, execution, log_folder=log_folder) as actors:
         yield actors
 
 

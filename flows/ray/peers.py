@@ -1,4 +1,4 @@
-"""Classmates on Ray: one named actor each. A call is never sent again; Ray restarts an actor that died."""
+"""Classmates on Ray: one actor each. A call is never sent again; an actor that fails one is replaced."""
 
 import pathlib
 import time
@@ -7,29 +7,26 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import Any
 
 import ray
-from ray.exceptions import (
-    ActorDiedError,
-    GetTimeoutError,
-    RayActorError,
-    RayError,
-    RayTaskError,
-)
-from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from flows.ray.classmate_actor import ClassmateActor, Opening
 from flows.run.failures import unwrapped_signals
 from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams
-from pipeline_lib.systems.classmate.body import check_placed, is_exact, peer_identity, placed_text
+from pipeline_lib.systems.classmate.body import (
+    PeerBody,
+    check_placed,
+    is_exact,
+    opened_body,
+    peer_identity,
+    placed_text,
+)
 from pipeline_lib.systems.classmate.peer import PeerFailedError, Question, check_answer
 
-MAX_RESTARTS = 3
-"""By Ray; after that the next call makes another actor."""
 PLACEMENT_TIMEOUT_S = 10.0
-_POLL_S = 0.2
 _IMPORTS_S = 60.0
 """Of an actor's process; the rest of its start has ``serve.start_timeout_s``."""
 _CLOSE_TIMEOUT_S = 30.0
@@ -38,42 +35,49 @@ _ALONE = 0.001
 """Share of a node's own resource, which ties a bundle to the node."""
 
 
-def _result(call: Any, deadline: float) -> Any:
-    with unwrapped_signals():
-        return ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
+class ClassmateActor:
+    """The body of a peer, in a process of Ray."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._body: PeerBody
+
+    def open(self, peer: PeerParams, log_folder: pathlib.Path) -> None:
+        """Open the engine, before the first call."""
+        self._body = self._stack.enter_context(opened_body(peer, log_folder=log_folder))
+
+    def answer(self, questions: Sequence[Question], decoding: Decoding) -> list[list[Completion]]:
+        """As `PeerBody.answer`."""
+        return self._body.answer(questions, decoding)
+
+    def close(self) -> None:
+        """Stop the engine."""
+        self._stack.close()
+
+
+_REMOTE: Any = ray.remote(ClassmateActor)
 
 
 class RayPeer:
-    """Implements Peer on an actor. It is killed when a call fails, and Ray starts it again."""
+    """Implements Peer on an actor, which is killed and replaced when a call fails."""
 
     def __init__(
-        self,
-        peer: PeerParams,
-        *,
-        actor_name: str,
-        options: Mapping[str, Any],
-        log_folder: pathlib.Path,
+        self, peer: PeerParams, *, options: Mapping[str, Any], log_folder: pathlib.Path
     ) -> None:
-        """Create the actor, or find it if an earlier try of the run has left it."""
+        """Create the actor; `wait` returns when it takes calls."""
         self.name = peer.name
         self.identity = peer_identity(peer)
         self._peer = peer
         self._log_folder = log_folder
-        self._make = ray.remote(ClassmateActor).options(
-            name=f"{actor_name}/{peer.name}/{self.identity}",
-            get_if_exists=True,
-            max_restarts=MAX_RESTARTS,
-            max_task_retries=0,
-            **options,
-        )
-        self._actor: Any = self._make.remote(peer, log_folder)
+        self._options = options
         self._is_closed = False
-        self._starting_since: float | None = time.monotonic()
-        """None while it takes calls."""
-        self._start = ""
-        """`Opening.start` of the actor that was asked last."""
-        self._killed = ""
-        """That of the actor that was killed last."""
+        self._start()
+
+    def _start(self) -> None:
+        self._actor = _REMOTE.options(**self._options).remote()
+        self._opening = self._actor.open.remote(self._peer, self._log_folder)
+        self._is_open = False
+        self._started_s = time.monotonic()
 
     def wait(self) -> None:
         """Return once it takes calls.
@@ -83,11 +87,10 @@ class RayPeer:
             ReasonloopError: its process dies, or its time to start has ended.
         """
         try:
-            self._await(time.monotonic() + self._start_timeout_s)
-        except ReasonloopError as error:
-            raise type(error)(f"classmate {self.name}: {error}") from error
-        except PeerFailedError as error:
-            raise ReasonloopError(f"classmate {self.name}: {error}") from error
+            self._await(self._started_s + self._start_timeout_s)
+        except (RayError, PeerFailedError) as error:
+            kind = BadInputError if isinstance(_cause(error), BadInputError) else ReasonloopError
+            raise kind(f"classmate {self.name}: {reason_of(_cause(error))}") from error
 
     def answer(
         self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
@@ -98,25 +101,14 @@ class RayPeer:
             PeerFailedError: as `Peer`.
         """
         deadline = time.monotonic() + timeout_s
+        self._await_start(deadline)
         try:
-            if self._starting_since is not None:
-                self._await(deadline)
-            call = self._actor.answer.remote(questions, decoding)
-            found = _result(call, deadline)
+            found = _result(self._actor.answer.remote(questions, decoding), deadline)
+            return check_answer(found, questions)
         except GetTimeoutError:
             reason = f"no answer within {timeout_s:g} s"
-        except RayActorError as error:
-            self._starting_since = time.monotonic()
-            raise PeerFailedError(f"its actor has died: {reason_of(error)}") from error
-        except RayError as error:  # raised by the engine; or a lost node or object, no memory
-            reason = reason_of(error.cause if isinstance(error, RayTaskError) else error)
-        except ReasonloopError as error:
-            reason = str(error)
-        else:
-            try:
-                return check_answer(found, questions)
-            except PeerFailedError as error:
-                reason = str(error)
+        except (RayError, PeerFailedError) as error:
+            reason = _reason(error)
         self._start_again()
         raise PeerFailedError(reason)
 
@@ -124,7 +116,7 @@ class RayPeer:
         """End the actor and its engine; a call that is waited for fails."""
         self._is_closed = True
         # An engine in the actor's process ends with it.
-        if self._starting_since is None and not is_exact(self._peer):
+        if self._is_open and not is_exact(self._peer):
             with suppress(RayError):
                 ray.get(self._actor.close.remote(), timeout=_CLOSE_TIMEOUT_S)
         ray.kill(self._actor)
@@ -133,57 +125,46 @@ class RayPeer:
     def _start_timeout_s(self) -> float:
         return _IMPORTS_S + self._peer.serve.start_timeout_s
 
-    def _await(self, deadline: float) -> None:
-        """Return once the actor has opened its engine.
-
-        Raises:
-            ReasonloopError: the engine cannot be opened, or the actor dies in it.
-            PeerFailedError: it is still starting at the deadline.
-        """
-        while (opening := self._opening(deadline)) is None:
-            self._check_start(deadline)
-            time.sleep(_POLL_S)
-        self._start = opening.start
-        if opening.failure is not None:
-            raise opening.failure
-        self._starting_since = None
-
-    def _opening(self, deadline: float) -> Opening | None:
-        """Of an actor that was not killed; None if it does not answer yet."""
-        call = self._actor.opening.remote()
+    def _await_start(self, deadline: float) -> None:
+        """As `_await`; an actor that does not start is replaced."""
         try:
-            found: Opening = _result(call, deadline)
-        except ActorDiedError as error:
-            if self._is_closed:
-                raise PeerFailedError("it was closed") from error
-            # An actor that was killed without restarts left keeps its name until it is killed for good.
-            ray.kill(self._actor)
-            self._actor = self._make.remote(self._peer, self._log_folder)
-            if error.actor_init_failed:
-                raise ReasonloopError(f"its actor does not start: {_last_line(error)}") from error
-            return None
-        except RayError:  # it is restarting, or does not answer yet
-            return None
-        return None if found.start == self._killed else found
-
-    def _check_start(self, deadline: float) -> None:
-        assert self._starting_since is not None
-        now = time.monotonic()
-        starting_s = now - self._starting_since
-        if starting_s > self._start_timeout_s:
+            self._await(deadline)
+        except RayError as error:
             self._start_again()
-        if now >= deadline:
-            raise PeerFailedError(f"it is still starting after {starting_s:.0f} s")
+            raise PeerFailedError(_reason(error)) from error
+        except PeerFailedError:
+            if time.monotonic() > self._started_s + self._start_timeout_s:
+                self._start_again()
+            raise
+
+    def _await(self, deadline: float) -> None:
+        """Return once the actor has opened its engine; PeerFailedError if it has not by the deadline."""
+        try:
+            _result(self._opening, deadline)
+        except GetTimeoutError as error:
+            starting_s = time.monotonic() - self._started_s
+            raise PeerFailedError(f"it is still starting after {starting_s:.0f} s") from error
+        self._is_open = True
 
     def _start_again(self) -> None:
-        self._starting_since = time.monotonic()
-        self._killed = self._start
-        ray.kill(self._actor, no_restart=False)
+        ray.kill(self._actor)
+        if not self._is_closed:
+            self._start()
 
 
-def _last_line(error: Exception) -> str:
-    """Of the traceback that Ray shows for a constructor."""
-    return str(error).strip().splitlines()[-1]
+def _result(call: Any, deadline: float) -> Any:
+    with unwrapped_signals():
+        return ray.get(call, timeout=max(0.0, deadline - time.monotonic()))
+
+
+def _cause(error: Exception) -> Exception:
+    """What an actor has raised; another error as it is."""
+    return (isinstance(error, RayTaskError) and error.cause) or error
+
+
+def _reason(error: Exception) -> str:
+    died = "its actor has died: " if isinstance(error, RayActorError) else ""
+    return died + reason_of(_cause(error))
 
 
 @contextmanager
@@ -191,16 +172,9 @@ def ray_peers(
     peers: Sequence[PeerParams],
     execution: ExecutionParams,
     *,
-    actor_name: str,
     log_folder: pathlib.Path,
 ) -> Iterator[list[RayPeer]]:
-    """The peers as actors of the connected Ray, for the block; they start at once.
-
-    Args:
-        peers: the peers.
-        execution: with the GPUs of a training.
-        actor_name: beginning of the actors' names, which no other run of the cluster has.
-        log_folder: for logs of engines.
+    """The peers as actors of the connected Ray, for the block, beside the GPUs of a training.
 
     Raises:
         BadInputError: Ray has no room for them at present, or a model cannot be served.
@@ -210,11 +184,7 @@ def ray_peers(
     with ExitStack() as stack:
         all_options = stack.enter_context(_placed(peers, policy_gpus))
         opened = [
-            stack.enter_context(
-                closing(
-                    RayPeer(peer, actor_name=actor_name, options=options, log_folder=log_folder)
-                )
-            )
+            stack.enter_context(closing(RayPeer(peer, options=options, log_folder=log_folder)))
             for peer, options in zip(peers, all_options, strict=True)
         ]
         for peer in opened:
@@ -249,7 +219,9 @@ def _placed(peers: Sequence[PeerParams], policy_gpus: float) -> Iterator[list[di
     Raises:
         BadInputError: not within `PLACEMENT_TIMEOUT_S`.
     """
-    all_options = [{"num_cpus": peer.num_cpus, "num_gpus": peer.num_gpus} for peer in peers]
+    all_options: list[dict[str, Any]] = [
+        {"num_cpus": peer.num_cpus, "num_gpus": peer.num_gpus} for peer in peers
+    ]
     bundles = [{"CPU": peer.num_cpus, "GPU": peer.num_gpus} for peer in peers]
     bundles = [{name: amount for name, amount in one.items() if amount} for one in bundles]
     # First: the policy takes the first GPU of this node.
@@ -270,15 +242,9 @@ def _placed(peers: Sequence[PeerParams], policy_gpus: float) -> Iterator[list[di
                 "num_gpus or num_cpus of a classmate, or add a node"
             )
         for index, place in enumerate(held, start=len(policy)):
-            all_options[place] |= _within(group, index)
+            all_options[place]["scheduling_strategy"] = PlacementGroupSchedulingStrategy(
+                placement_group=group, placement_group_bundle_index=index
+            )
         yield all_options
     finally:
         remove_placement_group(group)
-
-
-def _within(group: PlacementGroup, index: int) -> dict[str, Any]:
-    return {
-        "scheduling_strategy": PlacementGroupSchedulingStrategy(
-            placement_group=group, placement_group_bundle_index=index
-        )
-    }
