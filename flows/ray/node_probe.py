@@ -10,7 +10,7 @@ import importlib.util
 import os
 import pathlib
 import platform
-from dataclasses import dataclass
+from typing import NamedTuple
 
 PACKAGES = ("flows", "tasks", "pipeline_lib")
 _SOURCES = {".py", ".j2"}
@@ -22,9 +22,8 @@ _LIBRARIES = (
 _ANSWER_S = 10.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """Workspace and server that a node must reach."""
+class ProbeRequest(NamedTuple):
+    """Workspace and server that a node must reach, and the versions that it must have."""
 
     workspace: str
     probe: str
@@ -32,28 +31,21 @@ class Question:
     content: str
     api_url: str
     """Of the Prefect server."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
-    """Findings on one node. A problem is None where all is well."""
-
-    workspace_problem: str | None
-    server_problem: str | None
     versions: dict[str, str]
+
+
+class NodeReport(NamedTuple):
+    """Findings on one node."""
+
+    problem: str | None
     code: str
     """Digest of the packages; of one that is missing, of nothing."""
 
 
-def look(question: Question) -> Sight:
+def inspect_node(request: ProbeRequest) -> NodeReport:
     """Look for workspace, server, libraries and code on this machine."""
-    return Sight(
-        workspace_problem=_workspace_problem(question),
-        server_problem=_server_problem(question.api_url),
-        versions={"python": platform.python_version()}
-        | {name: _version(name) for name in _LIBRARIES},
-        code=_code_digest(),
-    )
+    problems = (_workspace_problem(request), _server_problem(request), _version_problem(request))
+    return NodeReport(problem=next(filter(None, problems), None), code=_code_digest())
 
 
 def import_packages() -> None:
@@ -62,24 +54,9 @@ def import_packages() -> None:
         importlib.import_module(name)
 
 
-def _workspace_problem(question: Question) -> str | None:
-    try:
-        found = pathlib.Path(question.probe).read_text(encoding="utf-8")
-    except OSError as error:
-        return f"{error.filename}: {error.strerror}"
-    if found != question.content:
-        return f"{question.probe}: another file"
-    return None if os.access(question.workspace, os.W_OK) else f"{question.workspace}: not writable"
-
-
-def _server_problem(api_url: str) -> str | None:
-    import httpx  # noqa: PLC0415 - by the node
-
-    try:
-        httpx.get(f"{api_url}/health", timeout=_ANSWER_S).raise_for_status()
-    except httpx.HTTPError as error:
-        return str(error) or type(error).__name__
-    return None
+def versions() -> dict[str, str]:
+    """Of Python and the libraries on this machine."""
+    return {"python": platform.python_version()} | {name: _version(name) for name in _LIBRARIES}
 
 
 def _version(library: str) -> str:
@@ -90,18 +67,49 @@ def _version(library: str) -> str:
     return found.partition("+")[0]  # +cpu and +cu130 are builds of one version
 
 
+def _workspace_problem(request: ProbeRequest) -> str | None:
+    try:
+        found = pathlib.Path(request.probe).read_text(encoding="utf-8")
+        if found == request.content and os.access(request.workspace, os.W_OK):
+            return None
+        reason = "another file, or not writable"
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}"
+    return (
+        f"does not share the workspace {request.workspace} ({reason}); mount it there under "
+        "the same path, or pass another --workspace"
+    )
+
+
+def _server_problem(request: ProbeRequest) -> str | None:
+    import httpx  # noqa: PLC0415 - by the node
+
+    try:
+        httpx.get(f"{request.api_url}/health", timeout=_ANSWER_S).raise_for_status()
+    except httpx.HTTPError as error:
+        return (
+            f"does not reach the Prefect server at {request.api_url} ({error!r}); set "
+            "PREFECT_API_URL to an address that all nodes reach"
+        )
+    return None
+
+
+def _version_problem(request: ProbeRequest) -> str | None:
+    for name, found in versions().items():
+        if found != request.versions[name]:
+            return (
+                f"has {name} {found}, and this machine {request.versions[name]}; install equal "
+                "versions (requirements/app.txt of a clone)"
+            )
+    return None
+
+
 def _code_digest() -> str:
     digest = hashlib.sha256()
     for package in PACKAGES:
-        for file in _sources(package):
-            digest.update(f"{package}/{file.name}\0".encode())
-            digest.update(file.read_bytes())
+        found = importlib.util.find_spec(package)
+        for folder in (found and found.submodule_search_locations) or ():
+            for file in sorted(pathlib.Path(folder).rglob("*")):
+                if file.suffix in _SOURCES:
+                    digest.update(f"{package}/{file.name}\0".encode() + file.read_bytes())
     return digest.hexdigest()
-
-
-def _sources(package: str) -> list[pathlib.Path]:
-    found = importlib.util.find_spec(package)
-    folders = found.submodule_search_locations if found else None
-    if not folders:
-        return []
-    return sorted(path for path in pathlib.Path(folders[0]).rglob("*") if path.suffix in _SOURCES)

@@ -4,10 +4,7 @@ Of `flows`, only this module and its siblings import Ray.
 """
 
 import importlib
-import logging
 import pathlib
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal
@@ -15,10 +12,10 @@ from typing import Any, Literal
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.ray.node_probe import PACKAGES
-from flows.ray.watch import ray_watched
+from flows.ray.watch import QUIET, ray_connection, ray_watched
 from flows.run.ray_address import check_ray_address, keep_ray_on_loopback, ray_address, ray_place
 from flows.server.loopback import LOOPBACK
-from pipeline_lib.errors import ReasonloopError, reason_of
+from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams
 
@@ -36,6 +33,10 @@ _PASSED_ON = (
 _HIDE_GPUS = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 """Without it Ray shows all GPUs of a node to tasks that ask for none, and they would take the first."""
 
+_REMEDY = (
+    "see its logs (session_latest/logs in ray's temporary folder), set RAY_AUTH_MODE=token if it asks for "
+    "one, with RAY_AUTH_TOKEN or ~/.ray/auth_token, pass another --ray-address, or use --runner thread"
+)
 TaskKind = Literal["sample", "verify", "train"]
 """Key of `execution.resources`."""
 
@@ -46,7 +47,7 @@ def task_runner(execution: ExecutionParams, *, waiting: int = 0) -> TaskRunner[A
         return ThreadPoolTaskRunner(max_workers=execution.workers + waiting)
     from prefect_ray import RayTaskRunner  # noqa: PLC0415 - thread runs need no Ray
 
-    runner: TaskRunner[Any] = RayTaskRunner(init_kwargs=_ray_options(execution))
+    runner: TaskRunner[Any] = RayTaskRunner(init_kwargs=QUIET | _ray_options(execution))
     return runner
 
 
@@ -159,59 +160,32 @@ def _connected(execution: ExecutionParams, *, ships_code: bool = False) -> Itera
     """Start Ray, or connect to the cluster of ``execution``, for the block."""
     import ray  # noqa: PLC0415 - thread runs need no Ray
 
+    place = ray_place(execution)
     if ships_code:
         ray.shutdown()  # the connection that asked for the code of the nodes
-    # Ray replaces the handler; with its own, SIGTERM would end the command with exit code 15.
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
-        ray.init(**_ray_options(execution, ships_code=ships_code))
-    except Exception as error:
-        raise ReasonloopError(
-            f"Ray ({ray_place(execution)}) does not start ({reason_of(error)}); {_ray_remedy(execution)}"
-        ) from error
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)
-    try:
+    failure = f"Ray ({place}) does not start ({{}}); {_REMEDY}"
+    with ray_connection(failure, **_ray_options(execution, ships_code=ships_code)):
         if ray.cluster_resources().get("CPU", 0) < 1:  # type: ignore[no-untyped-call]
             raise ReasonloopError(
-                f"the Ray cluster ({ray_place(execution)}) has no CPU; add a node, or use another"
+                f"the Ray cluster ({place}) has no CPU; add a node, or use another"
             )
         yield
-    finally:
-        ray.shutdown()
-
-
-def _ray_remedy(execution: ExecutionParams) -> str:
-    if ray_address(execution) and not environment("RAY_AUTH_MODE"):
-        return (
-            "if it asks for a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN unless the token is in "
-            "~/.ray/auth_token; or use --runner thread"
-        )
-    return (
-        "see its logs (session_latest/logs in ray's temporary folder), pass the --ray-address of a "
-        "cluster that runs, or use --runner thread"
-    )
 
 
 def _ray_options(execution: ExecutionParams, *, ships_code: bool = False) -> dict[str, Any]:
     passed_on = {name: environment(name) for name in _PASSED_ON}
     variables = {name: value for name, value in passed_on.items() if value} | _HIDE_GPUS
-    options: dict[str, Any] = {
-        "namespace": "reasonloop",
-        "log_to_driver": False,
-        # Ray prints advice about its settings at each start.
-        "logging_level": logging.ERROR,
-        "runtime_env": {"env_vars": variables},
-    }
+    environment_of_workers: dict[str, Any] = {"env_vars": variables}
     if ships_code:
-        options["runtime_env"]["py_modules"] = [importlib.import_module(name) for name in PACKAGES]
+        environment_of_workers["py_modules"] = [importlib.import_module(name) for name in PACKAGES]
     address = ray_address(execution)
-    if address is None:
-        # Before Ray puts the current folder, which may have packages of these names, before all others.
-        options["runtime_env"]["worker_process_setup_hook"] = "flows.ray.node_probe.import_packages"
-        return options | {
-            "num_cpus": execution.workers,
-            "include_dashboard": False,
-            "_node_ip_address": LOOPBACK,
-        }
-    return options | {"address": address}
+    if address is not None:
+        return {"runtime_env": environment_of_workers, "address": address}
+    # Before Ray puts the current folder, which may have packages of these names, before all others.
+    environment_of_workers["worker_process_setup_hook"] = "flows.ray.node_probe.import_packages"
+    return {
+        "runtime_env": environment_of_workers,
+        "num_cpus": execution.workers,
+        "include_dashboard": False,
+        "_node_ip_address": LOOPBACK,
+    }

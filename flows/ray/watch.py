@@ -1,12 +1,16 @@
-"""Watch over the Ray of a run: without its processes it hangs for minutes before it raises.
+"""The connection to Ray, and a watch over the Ray of a run: without its processes it hangs for minutes before it raises.
 
 Of a Ray on this machine all processes are watched, of a running cluster its address and the raylet that
 the run is connected to. Other nodes may go: their tasks are done on the rest.
 """
 
+import logging
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import psutil
 
@@ -19,12 +23,38 @@ from flows.run.watch import (
     silence_problem,
     watched,
 )
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.whole import ExecutionParams
 
 _RAYLET = "raylet"
 _PATIENCE_S = 30.0
 """Longest silence of a cluster; after a minute Ray ends the process with a hundred lines."""
+
+QUIET: dict[str, Any] = {
+    "namespace": "reasonloop",
+    "log_to_driver": False,
+    # Ray prints advice about its settings at each start.
+    "logging_level": logging.ERROR,
+}
+
+
+@contextmanager
+def ray_connection(failure: str, **options: Any) -> Iterator[None]:
+    """Ray, by ``options`` of its ``init``, for the block; ``failure`` is a message with a place for the reason."""
+    import ray  # noqa: PLC0415 - thread runs need no Ray
+
+    # Ray replaces the handler; with its own, SIGTERM would end the command with exit code 15.
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(**QUIET, **options)
+    except Exception as error:
+        raise ReasonloopError(failure.format(reason_of(error))) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 @contextmanager

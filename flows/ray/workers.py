@@ -5,13 +5,10 @@ here, nor by Ray: an actor that restarts uses up the retries of the calls that i
 """
 
 import asyncio
-import logging
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +18,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flows.ray.pacore_actor import WorkerActor, WorkerOrder
 from flows.ray.pacore_master import Master
-from flows.ray.watch import cluster_watched
+from flows.ray.watch import cluster_watched, ray_connection
 from flows.run.failures import unwrapped_signals
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
@@ -46,31 +43,16 @@ def connected(master: Master, *, node_folder: str | None = None) -> Iterator[Non
     Raises:
         ReasonloopError: there is no Ray, it refuses, or this machine has no node of it.
     """
-    options: dict[str, Any] = {"_temp_dir": node_folder} if node_folder else {}
-    handler = signal.getsignal(signal.SIGTERM)
-    try:
+    options = {"_temp_dir": node_folder} if node_folder else {}
+    failure = (
+        f"--master {master.address}: no connection ({{}}); run this on a machine with the "
+        "master or a worker, with the token of the master's ~/.ray/auth_token in RAY_AUTH_TOKEN"
+    )
+    with ExitStack() as stack:
         with _silent_errors():
-            ray.init(
-                address=master.address,
-                namespace=_NAMESPACE,
-                log_to_driver=False,
-                # Ray prints advice about its settings at each start.
-                logging_level=logging.ERROR,
-                **options,
-            )
-    except Exception as error:
-        raise ReasonloopError(
-            f"--master {master.address}: no connection ({reason_of(error)}); run this on a machine with the "
-            "master or a worker, with the token of the master's ~/.ray/auth_token in RAY_AUTH_TOKEN"
-        ) from error
-    # Ray replaces the handler; with its own, SIGTERM would end the command with exit code 15.
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, handler)
-    try:
-        with cluster_watched(f"the master at {master.address}", master.answers):
-            yield
-    finally:
-        ray.shutdown()
+            stack.enter_context(ray_connection(failure, address=master.address, **options))
+        stack.enter_context(cluster_watched(f"the master at {master.address}", master.answers))
+        yield
 
 
 @contextmanager

@@ -4,7 +4,7 @@ Statuses: 400 and 404 fail again unchanged, 429 and 503 may be retried, 500 mean
 broken.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -12,6 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
+from pipeline_lib.engines.embedded.generation import EngineStoppedError, QueueFullError
 from pipeline_lib.errors import BadInputError
 
 _TYPES = {404: "not_found_error", 429: "rate_limit_error"}
@@ -44,40 +45,48 @@ class ApiError(Exception):
         return JSONResponse(self.body(), status_code=self.status, headers=again)
 
 
+def unknown_model(name: str, served: Iterable[str], *, param: str) -> ApiError:
+    """404 for a model that is not served."""
+    message = f"the model {name} does not exist; served are: {', '.join(served)}"
+    return ApiError(404, message, param=param, code="model_not_found")
+
+
 def add_error_handlers(app: FastAPI) -> None:
     """Format every error of the app."""
-    app.add_exception_handler(ApiError, _api_error)
-    app.add_exception_handler(RequestValidationError, _bad_body)
-    app.add_exception_handler(HTTPException, _no_such_route)
-    app.add_exception_handler(BadInputError, _bad_input)
-    app.add_exception_handler(Exception, _bug)
+    for kind in (
+        *(ApiError, RequestValidationError, HTTPException, BadInputError),
+        *(EngineStoppedError, QueueFullError, Exception),
+    ):
+        app.add_exception_handler(kind, _respond)
 
 
-async def _api_error(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, ApiError)
-    return error.response()
+async def _respond(request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, HTTPException):
+        error = ApiError(error.status_code, f"{request.method} {request.url.path}: {error.detail}")
+    return as_api_error(error).response()
 
 
-async def _bad_body(_request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    first: Mapping[str, Any] = error.errors()[0]
+def as_api_error(error: Exception) -> ApiError:
+    """The response to an exception: 503 while the server is stopping, which clients may retry; 500 for a bug."""
+    match error:
+        case ApiError():
+            return error
+        case RequestValidationError():
+            return _bad_body(error.errors()[0])
+        case BadInputError():
+            return ApiError(400, str(error))
+        case QueueFullError():
+            return ApiError(429, str(error))
+        case EngineStoppedError(failed=failed):
+            return ApiError(500 if failed else 503, str(error))
+        case _:
+            return ApiError(500, f"{type(error).__name__} in the HTTP front")
+
+
+def _bad_body(first: Mapping[str, Any]) -> ApiError:
     # Without the value: it may be a prompt.
     places = [str(place) for place in first["loc"] if place != "body"]
     where = ".".join(places)
     reason = str(first["msg"]).removeprefix("Value error, ")
     message = f"{where}: {reason}" if where else reason
-    return ApiError(400, message, param=places[0] if places else None).response()
-
-
-async def _no_such_route(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    message = f"{request.method} {request.url.path}: {error.detail}"
-    return ApiError(error.status_code, message).response()
-
-
-async def _bad_input(_request: Request, error: Exception) -> JSONResponse:
-    return ApiError(400, str(error)).response()
-
-
-async def _bug(_request: Request, error: Exception) -> JSONResponse:
-    return ApiError(500, f"{type(error).__name__} in the HTTP front").response()
+    return ApiError(400, message, param=places[0] if places else None)

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
-from pipeline_lib.engines.server.errors import ApiError
+from pipeline_lib.engines.server.errors import ApiError, unknown_model
 from pipeline_lib.engines.server.schemas import LoadAdapterRequest, UnloadAdapterRequest
 
 MAX_ADAPTERS = 64
@@ -93,13 +93,7 @@ class ModelRegistry:
 
     def _known(self, name: str, *, param: str) -> _Adapter:
         if name not in self._adapters:
-            served = ", ".join([self.base, *self._adapters])
-            raise ApiError(
-                404,
-                f"the model {name} does not exist; served are: {served}",
-                param=param,
-                code="model_not_found",
-            )
+            raise unknown_model(name, [self.base, *self._adapters], param=param)
         return self._adapters[name]
 
     def list_models(self) -> list[dict[str, Any]]:

@@ -6,12 +6,11 @@ Completions and chat differ in names and in the layout of log-probabilities; eac
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from pipeline_lib.engines.embedded.generation import ChoiceDelta
-from pipeline_lib.engines.embedded.token_text import IncrementalDetokenizer, TokenDecoder
 
 Json = dict[str, Any]
 
@@ -94,15 +93,12 @@ class Usage:
         }
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionLayout:
     """Layout of ``/v1/completions``. Implements ResponseLayout."""
 
     fields: ChoiceFields
     name_of: Callable[[int], str]
-    decoder: TokenDecoder
-    _texts: dict[int, tuple[IncrementalDetokenizer, int]] = field(init=False, default_factory=dict)
-    """Detokenizer and number of characters so far, by choice."""
 
     def choice(self, delta: ChoiceDelta) -> Json:
         """Text, index, finish reason, and the requested fields."""
@@ -130,26 +126,10 @@ class CompletionLayout:
             "tokens": names,
             "token_logprobs": values,
             "top_logprobs": tops if self.fields.alternatives else None,
-            "text_offset": self._offsets(delta, names),
         }
 
-    def _offsets(self, delta: ChoiceDelta, names: Sequence[str]) -> list[int]:
-        """Character offset of each token; a part of a character has the character's offset."""
-        text, end = self._texts.get(delta.index) or (
-            IncrementalDetokenizer(decoder=self.decoder),
-            0,
-        )
-        offsets = []
-        for token, name in zip(delta.tokens, names, strict=True):
-            final = text.push(token)
-            # The token may complete a character of earlier byte tokens, too.
-            offsets.append(end + (len(final) - len(name) if final.endswith(name) else 0))
-            end += len(final)
-        self._texts[delta.index] = text, end
-        return offsets
 
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatLayout:
     """Layout of ``/v1/chat/completions``. Implements ResponseLayout."""
 

@@ -1,6 +1,5 @@
 """The ASGI app: OpenAI's routes and operational routes, on one embedded engine."""
 
-import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,15 +13,14 @@ from pipeline_lib.engines.context import context_of
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.embedded.generation import EngineStoppedError, Prompt, QueueFullError
+from pipeline_lib.engines.embedded.generation import Prompt
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
 from pipeline_lib.engines.embedded.token_text import TokenDecoder
-from pipeline_lib.engines.middleware.host_guard import HostGuard, Hosts
-from pipeline_lib.engines.server.body_limit import BodyLimit
-from pipeline_lib.engines.server.errors import ApiError, add_error_handlers
-from pipeline_lib.engines.server.metrics import EngineMetrics
+from pipeline_lib.engines.middleware.host_guard import Hosts
+from pipeline_lib.engines.server.errors import ApiError
+from pipeline_lib.engines.server.front import guarded_app
 from pipeline_lib.engines.server.model_registry import ModelRegistry
-from pipeline_lib.engines.server.prometheus import metrics_response
+from pipeline_lib.engines.server.prometheus import counter, gauge, metrics_response
 from pipeline_lib.engines.server.prompts import PromptTokenizer
 from pipeline_lib.engines.server.responses import (
     ChatLayout,
@@ -38,9 +36,8 @@ from pipeline_lib.engines.server.schemas import (
     CompletionRequest,
     LoadAdapterRequest,
     UnloadAdapterRequest,
-    choice_seeds,
 )
-from pipeline_lib.engines.server.streaming import PendingResponse, stopped_error
+from pipeline_lib.engines.server.streaming import PendingResponse
 from pipeline_lib.engines.tokens import decode_token, encode_text
 
 MAX_PENDING = 4096
@@ -53,7 +50,6 @@ class Routes:
     engine: AsyncEngine
     registry: ModelRegistry
     prompts: PromptTokenizer
-    metrics: EngineMetrics
     name_of: Callable[[int], str]
     """Text of a single token, special ones included."""
 
@@ -70,12 +66,31 @@ class Routes:
     async def health(self) -> Response:
         """200 while the engine's thread runs; only a drawn token proves that it computes."""
         if self.engine.stopped is not None:
-            raise stopped_error(self.engine.stopped)
+            raise self.engine.stopped
         return Response()
 
     async def counters(self) -> Response:
-        """Counters for a dashboard or a watchdog."""
-        return metrics_response(self.metrics)
+        """Counters for a dashboard or a watchdog, with vLLM's names, so that one reads both engines."""
+        running, waiting = self.engine.running_and_waiting()
+        counts, labels = self.engine.counters, {"model_name": self.registry.base}
+        ended = {reason.value: count for reason, count in counts.finished.items()}
+        return metrics_response(
+            [
+                gauge("vllm:num_requests_running", "Completions being drawn.", running, labels),
+                gauge("vllm:num_requests_waiting", "Completions that wait.", waiting, labels),
+                counter("vllm:prompt_tokens", "Prompt tokens read.", counts.prompt_tokens, labels),
+                counter(
+                    "vllm:generation_tokens", "Tokens drawn.", counts.completion_tokens, labels
+                ),
+                counter(
+                    "vllm:request_success",
+                    "Completions that ended.",
+                    ended,
+                    labels,
+                    by="finished_reason",
+                ),
+            ]
+        )
 
     async def models(self) -> Json:
         """The base and the adapters."""
@@ -83,10 +98,7 @@ class Routes:
 
     async def load_adapter(self, body: LoadAdapterRequest) -> Response:
         """Serve a LoRA adapter as a model."""
-        try:
-            await self.registry.load(body)
-        except EngineStoppedError as error:
-            raise stopped_error(error) from error
+        await self.registry.load(body)
         return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' added successfully.")
 
     async def unload_adapter(self, body: UnloadAdapterRequest) -> Response:
@@ -103,11 +115,10 @@ class Routes:
             alternatives=body.logprobs or 0,
             token_ids=body.return_token_ids,
         )
-        layout = CompletionLayout(fields=fields, name_of=self.name_of, decoder=self.engine.decoder)
-        envelope = self._envelope("text_completion", "cmpl", body.model)
-        limit = self.prompts.max_new_tokens(prompts, body.wanted_tokens)
-        pending = self._submit(body, prompts, limit, layout=layout, envelope=envelope)
-        return await _respond(pending, body, request)
+        layout = CompletionLayout(fields=fields, name_of=self.name_of)
+        return await self._answer(
+            body, prompts, request, layout=layout, kind="text_completion", prefix="cmpl"
+        )
 
     async def chat(self, body: ChatRequest, request: Request) -> Response:
         """Complete the assistant's turn, by the model's chat template."""
@@ -121,10 +132,9 @@ class Routes:
         )
         layout = ChatLayout(fields=fields, name_of=self.name_of)
         kind = "chat.completion.chunk" if body.stream else "chat.completion"
-        envelope = self._envelope(kind, "chatcmpl", body.model)
-        limit = self.prompts.max_new_tokens([prompt], body.wanted_tokens)
-        pending = self._submit(body, [prompt], limit, layout=layout, envelope=envelope)
-        return await _respond(pending, body, request)
+        return await self._answer(
+            body, [prompt], request, layout=layout, kind=kind, prefix="chatcmpl"
+        )
 
     def _encode(self, body: CompletionRequest) -> list[list[int]]:
         by = partial(encode_text, add_special_tokens=body.add_special_tokens)
@@ -140,60 +150,34 @@ class Routes:
                 param="n",
             )
 
-    def _envelope(self, kind: str, prefix: str, model: str | None) -> Envelope:
-        return Envelope.new(kind=kind, prefix=prefix, model=model or self.registry.base)
-
-    def _submit(
+    async def _answer(
         self,
         body: CompletionRequest | ChatRequest,
         prompts: Sequence[Sequence[int]],
-        max_new_tokens: int,
+        request: Request,
         *,
         layout: ResponseLayout,
-        envelope: Envelope,
-    ) -> PendingResponse:
-        """Queue the request.
-
-        Raises:
-            ApiError: 404, the model was unloaded meanwhile; 429, too many completions are pending;
-                500 or 503, the engine has stopped.
-        """
-        try:
-            generation = self.engine.submit(
-                [Prompt(ids=ids, seeds=_seeds(body.seed, body.n)) for ids in prompts],
-                body.decoding(max_new_tokens=max_new_tokens),
-                adapter=self.registry.resolve(body.model),
-                streamed=body.stream,
-            )
-        except QueueFullError as error:
-            raise ApiError(429, str(error)) from error
-        except EngineStoppedError as error:
-            raise stopped_error(error) from error
-        usage = Usage(prompt_tokens=sum(map(len, prompts)))
-        return PendingResponse(
+        kind: str,
+        prefix: str,
+    ) -> Response:
+        """Queue the request; its response, or stream. The model may have been unloaded meanwhile."""
+        limit = self.prompts.max_new_tokens(prompts, body.wanted_tokens)
+        generation = self.engine.submit(
+            [Prompt(ids=ids, seeds=body.seeds()) for ids in prompts],
+            body.decoding(max_new_tokens=limit),
+            adapter=self.registry.resolve(body.model),
+            streamed=body.stream,
+        )
+        pending = PendingResponse(
             engine=self.engine,
             generation=generation,
             layout=layout,
-            envelope=envelope,
-            usage=usage,
+            envelope=Envelope.new(kind=kind, prefix=prefix, model=body.model or self.registry.base),
+            usage=Usage(prompt_tokens=sum(map(len, prompts))),
         )
-
-
-def _seeds(seed: int | None, count: int) -> list[int]:
-    """Seeds of a prompt's completions; random ones without ``seed``."""
-    return choice_seeds(secrets.randbits(63) if seed is None else seed, count=count)
-
-
-async def _respond(
-    pending: PendingResponse, body: CompletionRequest | ChatRequest, request: Request
-) -> Response:
-    if body.stream:
-        return pending.event_stream(include_usage=body.include_usage)
-    return await pending.json_response(request)
-
-
-def _ignore_failure() -> None:
-    """Default of ``on_failure``."""
+        if body.stream:
+            return pending.event_stream(include_usage=body.include_usage)
+        return await pending.json_response(request)
 
 
 def make_app(
@@ -203,7 +187,7 @@ def make_app(
     threads: int = 1,
     max_pending: int = MAX_PENDING,
     hosts: Hosts | None = None,
-    on_failure: Callable[[], None] = _ignore_failure,
+    on_failure: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """An app that serves ``engine`` as ``model_name``; the engine's thread runs while the app does.
 
@@ -238,18 +222,14 @@ def make_app(
         yield
         async_engine.stop()
 
-    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
-    app.add_middleware(BodyLimit)
-    app.add_middleware(HostGuard, hosts=hosts)
+    app = guarded_app(hosts, lifespan)
     app.state.engine = async_engine
-    add_error_handlers(app)
     Routes(
         engine=async_engine,
         registry=ModelRegistry(
             engine=async_engine, base=model_name, context_tokens=prompts.context_tokens
         ),
         prompts=prompts,
-        metrics=EngineMetrics(engine=async_engine, model_name=model_name),
         name_of=lru_cache(maxsize=65536)(partial(decode_token, tokenizer)),
     ).add_to(app)
     return app

@@ -4,6 +4,7 @@ Unsupported fields are refused, never ignored: a sampling parameter that is drop
 the distribution. A null field counts as absent.
 """
 
+import secrets
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -170,6 +171,15 @@ class _Sampling(_Schema):
         """True if a stream ends with token counts."""
         return self.stream_options is not None and self.stream_options.include_usage
 
+    def seeds(self) -> list[int]:
+        """Seeds of the completions of each prompt: ``seed``, ``seed + 1`` and so on; random without ``seed``.
+
+        As in vLLM, every prompt of a list starts from ``seed``. Negative seeds are read as unsigned
+        64-bit numbers.
+        """
+        first = secrets.randbits(63) if self.seed is None else self.seed
+        return [(first + index) % _SEEDS for index in range(self.n)]
+
     def decoding(self, *, max_new_tokens: int) -> Decoding:
         """The sampling parameters as `Decoding`."""
         return Decoding(
@@ -246,12 +256,3 @@ class UnloadAdapterRequest(_Schema):
     """Request of ``/v1/unload_lora_adapter``, as in vLLM."""
 
     lora_name: Name
-
-
-def choice_seeds(seed: int, *, count: int) -> list[int]:
-    """Seeds of the ``count`` completions of one prompt: ``seed``, ``seed + 1`` and so on.
-
-    As in vLLM, every prompt of a list starts from ``seed``. Negative seeds are read as unsigned
-    64-bit numbers. A single completion has the seed of the request, as in process.
-    """
-    return [(seed + index) % _SEEDS for index in range(count)]

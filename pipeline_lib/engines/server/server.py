@@ -17,8 +17,8 @@ import uvicorn
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.middleware.host_guard import Hosts
+from pipeline_lib.engines.server.front import uvicorn_config
 from pipeline_lib.engines.server.routes import MAX_PENDING, make_app
-from pipeline_lib.engines.server.uvicorn_config import uvicorn_config
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.terminal_text import one_line
 

@@ -13,7 +13,7 @@ from pipeline_lib.engines.server.delivery import (
     event_text,
     json_response,
 )
-from pipeline_lib.engines.server.errors import ApiError
+from pipeline_lib.engines.server.errors import as_api_error
 from pipeline_lib.engines.server.responses import Envelope, Json, ResponseLayout, Usage
 
 
@@ -28,11 +28,7 @@ class PendingResponse:
     usage: Usage
 
     async def json_response(self, request: Request) -> Response:
-        """One JSON object, after all completions have ended.
-
-        Raises:
-            ApiError: 500 or 503; the engine has stopped.
-        """
+        """One JSON object, after all completions have ended."""
         try:
             return await json_response(request, self._collect())
         finally:
@@ -40,21 +36,18 @@ class PendingResponse:
 
     async def _collect(self) -> Json:
         choices: list[Json] = []
-        try:
-            async for deltas in self.generation:
-                self.usage.add(deltas)
-                choices += map(self.layout.choice, deltas)
-        except EngineStoppedError as error:
-            raise stopped_error(error) from error
+        async for deltas in self.generation:
+            self.usage.add(deltas)
+            choices += map(self.layout.choice, deltas)
         choices.sort(key=lambda choice: int(choice["index"]))
         return self.envelope.wrap(choices, usage=self.usage.json())
 
     def event_stream(self, *, include_usage: bool) -> EventStream:
         """Server-sent events: chunks, usage if requested, then ``[DONE]``."""
-        chunks = self.chunks(include_usage=include_usage)
+        chunks = self._chunks(include_usage=include_usage)
         return EventStream(_texts(chunks), release=self.release)
 
-    async def chunks(self, *, include_usage: bool) -> AsyncIterator[list[Json]]:
+    async def _chunks(self, *, include_usage: bool) -> AsyncIterator[list[Json]]:
         """The chunks of a stream in groups; a stopped engine ends it with an error chunk."""
         none = {"usage": None} if include_usage else {}
 
@@ -67,7 +60,7 @@ class PendingResponse:
                 self.usage.add(deltas)
                 yield wrap(map(self.layout.chunk, deltas))
         except EngineStoppedError as error:
-            yield [stopped_error(error).body()]
+            yield [as_api_error(error).body()]
             return
         if include_usage:
             yield [self.envelope.wrap([], usage=self.usage.json())]
@@ -83,8 +76,3 @@ async def _texts(chunks: AsyncIterator[list[Json]]) -> AsyncIterator[str]:
         if text := event_text(together):
             yield text
     yield END_OF_STREAM
-
-
-def stopped_error(error: EngineStoppedError) -> ApiError:
-    """503 while the server is stopping, which clients may retry; 500 after a failure."""
-    return ApiError(500 if error.failed else 503, str(error))

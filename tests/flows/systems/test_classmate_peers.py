@@ -34,7 +34,7 @@ from tests.unit.systems.classmate.peer_models import (
 
 DEADLINE_S = 2.0
 """Of a call to a peer that hangs."""
-GRACE_S = 5.0
+GRACE_S = 10.0
 REFUSED_S = 10.0
 PATIENCE_S = 120.0
 EXECUTION = ExecutionParams(runner="ray")

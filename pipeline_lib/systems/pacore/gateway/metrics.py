@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from prometheus_client.core import Metric, SummaryMetricFamily
-from prometheus_client.registry import Collector
-from typing_extensions import override
 
 from pipeline_lib.engines.server.errors import ApiError
-from pipeline_lib.engines.server.prometheus import counter, counters_by, gauge
+from pipeline_lib.engines.server.prometheus import counter, gauge
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost
 
 _PREFIX = "reasonloop_pacore_"
@@ -27,8 +25,8 @@ class Failure(StrEnum):
     FULL = "full"
 
 
-@dataclass(eq=False, kw_only=True)
-class GatewayMetrics(Collector):
+@dataclass(kw_only=True)
+class GatewayMetrics:
     """Counts since the start; changed in the event loop alone."""
 
     model_name: str
@@ -71,7 +69,6 @@ class GatewayMetrics(Collector):
         self._rounds += 1
         self._round_seconds += seconds
 
-    @override
     def collect(self) -> Iterator[Metric]:
         """One sample of each metric."""
         labels = {"model_name": self.model_name}
@@ -79,13 +76,8 @@ class GatewayMetrics(Collector):
         if self.calls_by_worker is not None:
             by_worker = self.calls_by_worker()
             yield gauge(f"{_PREFIX}workers", "Workers that take calls.", len(by_worker), labels)
-            yield counters_by(
-                "worker",
-                f"{_PREFIX}worker_calls",
-                "Requests of up to 8 paths that it answered.",
-                by_worker,
-                labels,
-            )
+            calls = "Requests of up to 8 paths that it answered."
+            yield counter(f"{_PREFIX}worker_calls", calls, by_worker, labels, by="worker")
         failures = {failure.value: float(self.failures[failure]) for failure in Failure}
         sums = {
             "requests_answered": ("Requests with an answer.", self.answered),
@@ -97,9 +89,8 @@ class GatewayMetrics(Collector):
         }
         for name, (meaning, value) in sums.items():
             yield counter(f"{_PREFIX}{name}", meaning, value, labels)
-        yield counters_by(
-            "reason", f"{_PREFIX}failures", "Requests without an answer.", failures, labels
-        )
+        meaning = "Requests without an answer."
+        yield counter(f"{_PREFIX}failures", meaning, failures, labels, by="reason")
         seconds = SummaryMetricFamily(
             f"{_PREFIX}round_seconds", "Seconds per round.", labels=tuple(labels)
         )

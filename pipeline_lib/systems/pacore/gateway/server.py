@@ -1,28 +1,43 @@
-"""The gateway's server, in the process that supervises the engine or finds the workers."""
+"""The gateway: OpenAI's chat route over rounds of calls, in the process that supervises the engine or finds workers."""
 
 import asyncio
+import secrets
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
 
 import uvicorn
+from fastapi import FastAPI, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.server.uvicorn_config import uvicorn_config
+from pipeline_lib.engines.client.connection import EngineDownError
+from pipeline_lib.engines.server.delivery import EventStream, json_response
+from pipeline_lib.engines.server.errors import ApiError
+from pipeline_lib.engines.server.front import guarded_app, uvicorn_config
+from pipeline_lib.engines.server.prometheus import metrics_response
+from pipeline_lib.engines.server.responses import Json
+from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.pacore.gateway.app import Routes, make_app
+from pipeline_lib.systems.pacore.gateway.answers import Answer
 from pipeline_lib.systems.pacore.gateway.metrics import GatewayMetrics
-from pipeline_lib.systems.pacore.gateway.plans import ModelNames
-from pipeline_lib.systems.pacore.gateway.solving import Solver
-from pipeline_lib.systems.pacore.gateway.upstream import Upstream
+from pipeline_lib.systems.pacore.gateway.requests import GatewayRequest, served_names
+from pipeline_lib.systems.pacore.gateway.solving import Solver, Upstream
 from pipeline_lib.systems.pacore.rounds import Setting
 from pipeline_lib.systems.pacore.settings import make_setting
+from pipeline_lib.systems.pacore.solution import Question
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool
 from pipeline_lib.verify.dispatch import Verifier, open_verifier
 
 _POLL_S = 0.1
+_OWNER = "reasonloop"
+_SEED_BITS = 62
+"""Of a random seed: within the range of all engines, also for the last of n answers."""
 
 
 def run_gateway(
@@ -40,7 +55,7 @@ def run_gateway(
         model: Client of the engine, or the pool of its workers.
         params: Rounds, and the limit of requests in flight.
         listener: A bound socket.
-        name: Of the plain model in requests.
+        name: Of the plain model in requests; the engine's own may contain a digest of the weights.
         on_start: Called once requests are accepted.
         follow: Called every tenth of a second from then on; an exception ends the server.
 
@@ -48,90 +63,169 @@ def run_gateway(
         BadInputError: the model has no chat template.
         EngineDownError: the engine does not answer at the start.
     """
+
+    async def serve(gateway: _Gateway) -> None:
+        async with model.open() as upstream:
+            await gateway.serve(upstream, listener, on_start=on_start, follow=follow)
+
     with open_verifier(params.verify) as verifier:
         # Without a template this raises, before the first request.
         make_setting(model, params.pacore, verifier, seed=0)
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="rounds") as worker:
-            gateway = _Gateway(
-                name=name, model=model, params=params, verifier=verifier, worker=worker
-            )
-            asyncio.run(gateway.serve(listener, on_start=on_start, follow=follow))
+            asyncio.run(serve(_Gateway(name, model, params.pacore, verifier, worker)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass
 class _Gateway:
+    """The routes and their shared state."""
+
     name: str
     model: OpenAIModel | WorkerPool
-    params: Params
+    params: PacoreParams
     verifier: Verifier
     worker: ThreadPoolExecutor
 
     async def serve(
         self,
+        upstream: Upstream,
         listener: socket.socket,
         *,
         on_start: Callable[[], None],
         follow: Callable[[], None],
     ) -> None:
-        async with self.model.open() as upstream:
-            routes = self._routes(upstream)
-            server = uvicorn.Server(uvicorn_config(make_app(routes)))
-            following = asyncio.create_task(
-                _follow(server, routes.solver, on_start=on_start, follow=follow)
-            )
-            try:
-                # In this task: it raises a signal again when it has ended.
-                await server.serve([listener])
-                if following.done():
-                    following.result()
-            finally:
-                following.cancel()
-
-    def _routes(self, upstream: Upstream) -> Routes:
         model = self.model
-        pool = model if isinstance(model, WorkerPool) else None
-        metrics = GatewayMetrics(
+        self.metrics = GatewayMetrics(
             model_name=self.name,
-            most_in_flight=self.params.pacore.max_requests,
+            most_in_flight=self.params.max_requests,
             retries=lambda: upstream.retries,
-            calls_by_worker=pool.calls_in_use if pool else None,
+            calls_by_worker=model.calls_in_use if isinstance(model, WorkerPool) else None,
         )
-        return Routes(
-            solver=Solver(upstream=upstream, metrics=metrics, worker=self.worker),
-            names=_names(self.name, model),
-            params=self.params.pacore,
-            setting_of=self._setting,
-            metrics=metrics,
+        self.solver = Solver(upstream=upstream, metrics=self.metrics, worker=self.worker)
+        server = uvicorn.Server(uvicorn_config(self._app()))
+        following = asyncio.create_task(self._follow(server, on_start=on_start, follow=follow))
+        try:
+            # In this task: it raises a signal again when it has ended.
+            await server.serve([listener])
+            if following.done():
+                following.result()
+        finally:
+            following.cancel()
+
+    async def _follow(
+        self, server: uvicorn.Server, *, on_start: Callable[[], None], follow: Callable[[], None]
+    ) -> None:
+        """Announce the start, then poll, until a signal or a failure ends the server."""
+        announced = False
+        try:
+            while not server.should_exit:
+                if server.started and not announced:
+                    on_start()
+                    announced = True
+                if announced:
+                    follow()
+                await asyncio.sleep(_POLL_S)
+        finally:
+            # Before the server gives up on its open requests, and breaks their connections.
+            self.solver.stop()
+            server.should_exit = True
+
+    def _app(self) -> FastAPI:
+        app = guarded_app()
+        app.get("/health")(self.health)
+        app.get("/metrics")(self.counters)
+        app.get("/v1/models")(self.models)
+        app.post("/v1/chat/completions")(self.chat)
+        return app
+
+    async def health(self) -> Response:
+        """200 while the engine lists its model."""
+        try:
+            await self.solver.upstream.check()
+        except ReasonloopError as error:
+            raise ApiError(503, str(error), code="engine_down") from error
+        return Response()
+
+    async def counters(self) -> Response:
+        """Counters for a dashboard."""
+        return metrics_response(self.metrics.collect())
+
+    @cached_property
+    def _cards(self) -> list[Json]:
+        model = self.model
+        root, context_tokens = (
+            (model.served[0].name, None)
+            if isinstance(model, WorkerPool)
+            else (model.endpoint.model, model.context_tokens)
+        )
+        card = {
+            "object": "model",
+            "created": int(datetime.now(UTC).timestamp()),
+            "owned_by": _OWNER,
+        }
+        card |= {"root": root, "max_model_len": context_tokens}
+        return [
+            {"id": name, **card, "parent": None if name == self.name else self.name}
+            for name in served_names(self.name)
+        ]
+
+    async def models(self) -> Json:
+        """The plain model, and one for each preset."""
+        return {"object": "list", "data": self._cards}
+
+    async def chat(self, body: GatewayRequest, request: Request) -> Response:
+        """Answer the last user message by the rounds that the request asks for."""
+        params = body.params(self.name, self.params)
+        with ExitStack() as stack:
+            stack.enter_context(self.metrics.admitted())
+            # One id for all, so that the answer depends on seed, params and conversation alone.
+            question = Question(id="request", conversation=body.conversation)
+            setting = self._setting(body, params)
+            # Not in the solver's thread: the first line of a stream would wait for other requests.
+            await run_in_threadpool(_check_fit, question, setting)
+            answer = Answer(
+                solver=self.solver,
+                question=question,
+                setting=setting,
+                model=body.model or self.name,
+                include_usage=body.include_usage,
+            )
+            if not body.stream:
+                return await json_response(request, answer.whole())
+            stack.callback(answer.cancel)
+            return EventStream(answer.texts(), release=stack.pop_all().close)
+
+    def _setting(self, body: GatewayRequest, params: PacoreParams) -> Setting:
+        seed = secrets.randbits(_SEED_BITS) if body.seed is None else body.seed
+        setting = make_setting(self.model, params, self.verifier, seed=seed, answers=body.n)
+        stop = tuple(body.stop)
+        return replace(
+            setting,
+            decoding=replace(setting.decoding, stop=stop),
+            last_decoding=replace(setting.last_decoding, stop=stop),
         )
 
-    def _setting(self, params: PacoreParams, seed: int, answers: int) -> Setting:
-        return make_setting(self.model, params, self.verifier, seed=seed, answers=answers)
 
+def _check_fit(question: Question, setting: Setting) -> None:
+    """Refuse a conversation that no call can answer.
 
-def _names(base: str, model: OpenAIModel | WorkerPool) -> ModelNames:
-    if isinstance(model, WorkerPool):
-        return ModelNames(base=base, root=model.served[0].name, context_tokens=None)
-    return ModelNames(base=base, root=model.endpoint.model, context_tokens=model.context_tokens)
-
-
-async def _follow(
-    server: uvicorn.Server,
-    solver: Solver,
-    *,
-    on_start: Callable[[], None],
-    follow: Callable[[], None],
-) -> None:
-    """Announce the start, then poll, until a signal or a failure ends the server."""
-    announced = False
+    Raises:
+        ApiError: 400; the chat template refuses it, or the context has no room for an answer; 503 if no
+            worker can say how much there is.
+    """
     try:
-        while not server.should_exit:
-            if server.started and not announced:
-                on_start()
-                announced = True
-            if announced:
-                follow()
-            await asyncio.sleep(_POLL_S)
-    finally:
-        # Before the server gives up on its open requests, and breaks their connections.
-        solver.stop()
-        server.should_exit = True
+        prompt = setting.render(question.conversation)
+    except Exception as error:  # the template is a program, and the messages are its input
+        reason = reason_of(error)
+        raise ApiError(400, f"the chat template refuses: {reason}", param="messages") from error
+    try:
+        fits = setting.fits(prompt)
+    except EngineDownError as error:
+        raise ApiError(503, str(error), code="engine_down") from error
+    if not fits:
+        raise ApiError(
+            400,
+            f"messages: the model's context leaves less than {setting.decoding.max_new_tokens} "
+            "tokens for an answer; shorten them or lower max_tokens",
+            param="messages",
+            code="context_length_exceeded",
+        )

@@ -1,43 +1,38 @@
-"""The solution of one request on an engine's server, with its calls counted."""
+"""The solution of one request on an engine's server or a pool of workers, with its calls counted."""
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
 from pipeline_lib.engines.client.connection import EngineDownError
-from pipeline_lib.engines.client.session import gather_all
+from pipeline_lib.engines.client.session import Session, gather_all
 from pipeline_lib.engines.client.stream_parsing import OnDelta
 from pipeline_lib.engines.server.errors import ApiError
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.sampling.compute_cost import request_cost
 from pipeline_lib.systems.pacore.gateway.metrics import Failure, GatewayMetrics
-from pipeline_lib.systems.pacore.gateway.upstream import Upstream
+from pipeline_lib.systems.pacore.pool_session import PoolSession
 from pipeline_lib.systems.pacore.rounds import Calls, Drawn, Exchange, Setting, advance, solve
 from pipeline_lib.systems.pacore.solution import Question, Round, Solution
 
+Upstream = Session | PoolSession
 DrawAnswers = Callable[[Calls], Coroutine[object, object, Drawn]]
 """Draws the calls of the last round, and counts them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """Position of a request: its current round and number of calls."""
+class Step(NamedTuple):
+    """Position of a request: its current round, from 1, and the number of calls there."""
 
-    round_number: int
-    """From 1."""
+    number: int
     num_rounds: int
     num_calls: int
 
 
 OnStep = Callable[[Step], None]
-
-
-def _ignore(_step: Step) -> None:
-    """Default of ``on_step``."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +43,7 @@ class Solver:
     metrics: GatewayMetrics
     worker: Executor
     """One thread: prompts and answers are made outside the event loop, by one request at a time."""
-    _running: set[asyncio.Task[object]] = field(init=False, default_factory=set)
+    _running: set[asyncio.Task[object] | None] = field(init=False, default_factory=set)
     _is_stopped: bool = field(init=False, default=False)
 
     async def solve(
@@ -57,7 +52,7 @@ class Solver:
         setting: Setting,
         *,
         draw_answers: DrawAnswers | None = None,
-        on_step: OnStep = _ignore,
+        on_step: OnStep = lambda _: None,
     ) -> Solution:
         """The solution; a cancellation closes the connections of its calls.
 
@@ -65,9 +60,10 @@ class Solver:
             ApiError: 502 if a call of the last round failed; 503 if the engine does not answer, or
                 after `stop`.
         """
+        task = asyncio.current_task()
+        self._running.add(task)
         try:
-            with self._registered():
-                solution = await self._solve(question, setting, draw_answers or self._draw, on_step)
+            solution = await self._solve(question, setting, draw_answers or self._draw, on_step)
         except asyncio.CancelledError:
             if self._is_stopped:
                 raise ApiError(503, "the server is stopping; ask it again later") from None
@@ -78,6 +74,8 @@ class Solver:
             # A server without the model any more is not down.
             status = 503 if isinstance(error, EngineDownError) else 502
             raise ApiError(status, str(error), code="engine_down") from error
+        finally:
+            self._running.remove(task)
         errors = [one.error for one in solution.answers if one.error is not None]
         if errors:
             self.metrics.failures[Failure.CALL_FAILED] += 1
@@ -87,7 +85,7 @@ class Solver:
         return solution
 
     async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
-        """As `Upstream.stream`; counted when it has ended."""
+        """As `Session.stream`; counted when it has ended."""
         drawn = await self.upstream.stream(request, decoding, on_delta)
         self._count([drawn])
         return drawn
@@ -96,18 +94,8 @@ class Solver:
         """Cancel all calls; their requests end with an error. In the event loop, at its end."""
         self._is_stopped = True
         for task in self._running:
-            task.cancel()
-
-    @contextmanager
-    def _registered(self) -> Iterator[None]:
-        """Register the current task for `stop`."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._running.add(task)
-        try:
-            yield
-        finally:
-            self._running.remove(task)
+            if task is not None:
+                task.cancel()
 
     async def _solve(
         self, question: Question, setting: Setting, draw_answers: DrawAnswers, on_step: OnStep
@@ -118,10 +106,10 @@ class Solver:
         start = time.perf_counter()
         while isinstance(step, Calls):
             calls, finished = _with_plain_seeds(step, setting), len(rounds)
-            on_step(_step(calls, finished + 1, setting))
+            num_calls = sum(len(request.seeds) for request in calls.requests)
+            on_step(Step(finished + 1, len(setting.plan), num_calls))
             draw = draw_answers if calls.are_last else self._draw
-            drawn = await draw(calls)
-            step = await self._advance(exchange, drawn)
+            step = await self._advance(exchange, await draw(calls))
             if len(rounds) > finished:
                 now = time.perf_counter()
                 self.metrics.add_round(now - start)
@@ -140,11 +128,6 @@ class Solver:
     async def _advance(self, exchange: Exchange, drawn: Drawn | None) -> Calls | Solution:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.worker, advance, exchange, drawn)
-
-
-def _step(calls: Calls, round_number: int, setting: Setting) -> Step:
-    num_calls = sum(len(request.seeds) for request in calls.requests)
-    return Step(round_number=round_number, num_rounds=len(setting.plan), num_calls=num_calls)
 
 
 def _with_plain_seeds(calls: Calls, setting: Setting) -> Calls:

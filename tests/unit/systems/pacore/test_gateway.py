@@ -11,9 +11,9 @@ import openai
 import pytest
 
 from pipeline_lib.engines.client.session import gather_all
-from pipeline_lib.engines.server.body_limit import MAX_BODY_BYTES
 from pipeline_lib.engines.server.errors import ApiError
-from pipeline_lib.systems.pacore.gateway.plans import ModelNames
+from pipeline_lib.engines.server.front import MAX_BODY_BYTES
+from pipeline_lib.systems.pacore.gateway.requests import preset_of
 from tests.unit.engines.scripted_server import MODEL, answers, never, scripted_server
 from tests.unit.systems.pacore.running_gateway import gateway_of
 from tests.unit.systems.pacore.scripted_chat import by_seed
@@ -108,11 +108,10 @@ def test_other_names_are_404(gateway, server, name):
 
 def test_a_colon_of_the_model_s_own_name_is_kept():
     """The name is split at its last colon, and not at all if it is the model's own."""
-    names = ModelNames(base="tag:low", root="tag:low", context_tokens=None)
-    assert names.preset("tag:low") is None
-    assert names.preset("tag:low:high") == "high"
+    assert preset_of("tag:low", "tag:low") is None
+    assert preset_of("tag:low:high", "tag:low") == "high"
     with pytest.raises(ApiError):
-        names.preset("tag")
+        preset_of("tag", "tag:low")
 
 
 @pytest.mark.parametrize(("given", "expected"), [({}, [1.0, 0.1]), ({"temperature": 0.5}, [0.5])])

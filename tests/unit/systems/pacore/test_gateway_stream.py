@@ -8,8 +8,7 @@ import openai
 import pytest
 from starlette.responses import StreamingResponse
 
-from pipeline_lib.systems.pacore.gateway.responses import GatewayResponse
-from pipeline_lib.systems.pacore.gateway.streaming import AnswerStream
+from pipeline_lib.systems.pacore.gateway.answers import Answer
 from tests.unit.engines.scripted_server import MODEL, answers, reset, scripted_server
 from tests.unit.systems.pacore.running_gateway import gateway_of
 from tests.unit.systems.pacore.scripted_chat import by_seed, question, setting, stream_response
@@ -213,13 +212,8 @@ class SlowSolver:
 
 def test_silence_is_broken_by_comments_and_a_bug_breaks_the_stream():
     """With 0.1 s of silence allowed, half a second has at least two further comments; then the bug is raised."""
-    stream = AnswerStream(
-        solver=SlowSolver(),
-        question=question(),
-        setting=setting(),
-        response=GatewayResponse.new(model=MODEL, stream=True, seed=0),
-        include_usage=False,
-        silence_s=0.1,
+    stream = Answer(
+        solver=SlowSolver(), question=question(), setting=setting(), model=MODEL, silence_s=0.1
     )
     texts = []
 
