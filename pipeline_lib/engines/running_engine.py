@@ -7,47 +7,41 @@ import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 from pipeline_lib.engines.endpoint import Endpoint
 from pipeline_lib.engines.identity import is_path
 from pipeline_lib.engines.known.table import check_installed, engine_named
 from pipeline_lib.engines.launch.probes import NoAnswerError, Probes
-from pipeline_lib.engines.launch.supervised import start_supervised
+from pipeline_lib.engines.launch.supervised import SupervisedEngine, start_supervised
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 
 
-class RunningEngine(Protocol):
-    """An engine that has drawn a token."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachedEngine:
+    """A server that runs elsewhere, in the form of a `SupervisedEngine`."""
 
-    @property
-    def endpoint(self) -> Endpoint:
-        """Address and name of its model; unchanged by restarts."""
-        ...
-
-    @property
-    def restarts(self) -> int:
-        """Restarts so far."""
-        ...
-
-    @property
-    def restart_reasons(self) -> tuple[str, ...]:
-        """Causes of the restarts, oldest first."""
-        ...
+    endpoint: Endpoint
+    restarts: int = 0
+    restart_reasons: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raise the failure, a ReasonloopError, if the engine was given up."""
-        ...
+        """Nothing is supervised: clients see their own failures."""
 
     def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
-        """Serve a LoRA adapter as ``name@version``; another version of that name is unloaded."""
-        ...
+        """Always refused.
 
-    def stop(self) -> None:
-        """Stop the engine; idempotent."""
-        ...
+        Raises:
+            BadInputError: an external server loads its adapters itself.
+        """
+        raise BadInputError(
+            f"adapter {name}@{version} ({folder}): adapters cannot be loaded at "
+            f"{self.endpoint.base_url}; serve it there and set serve.model to its name"
+        )
+
+
+RunningEngine = SupervisedEngine | AttachedEngine
 
 
 @contextmanager
@@ -87,18 +81,11 @@ def serving_engine(
         engine.check()
     except Exception as error:
         # Errors of clients are consequences of the engine's failure, if there is one.
-        _raise_failure(engine, error)
+        if engine.failure not in {None, error}:
+            engine.check()
         raise
     finally:
         engine.stop()
-
-
-def _raise_failure(engine: RunningEngine, error: Exception) -> None:
-    try:
-        engine.check()
-    except ReasonloopError as failure:
-        if failure is not error:
-            raise failure from error
 
 
 def check_model(model: str) -> None:
@@ -109,32 +96,6 @@ def check_model(model: str) -> None:
     """
     if is_path(model) and not pathlib.Path(model).is_dir():
         raise BadInputError(f"model {model}: no such folder; give one, or a hub id")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachedEngine:
-    """Implements RunningEngine for an external server."""
-
-    endpoint: Endpoint
-    restarts: int = 0
-    restart_reasons: tuple[str, ...] = ()
-
-    def check(self) -> None:
-        """Nothing is supervised: clients see their own failures."""
-
-    def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
-        """Always refused.
-
-        Raises:
-            BadInputError: an external server loads its adapters itself.
-        """
-        raise BadInputError(
-            f"adapter {name}@{version} ({folder}): adapters cannot be loaded at "
-            f"{self.endpoint.base_url}; serve it there and set serve.model to its name"
-        )
-
-    def stop(self) -> None:
-        """The server keeps running."""
 
 
 def attach(serve: ServeParams, *, by_chat: bool) -> AttachedEngine:

@@ -58,11 +58,7 @@ class LoadedAdapters:
         self._by_name: dict[str, Adapter] = {}
 
     def read(self, name: str, folder: pathlib.Path, version: str) -> Adapter:
-        """Read the adapter in ``folder`` and check that the engine can load it.
-
-        Raises:
-            BadInputError: it cannot; the message has the reason.
-        """
+        """As `read_adapter`; BadInputError also if the engine cannot load it."""
         adapter = read_adapter(name, folder, version)
         if adapter.rank > self._max_rank:
             raise BadInputError(
@@ -104,7 +100,7 @@ class LoadedAdapters:
             ReasonloopError: the folder has changed since its first load, or the server reported
                 success and does not list the adapter.
         """
-        if _digest(adapter.folder) != adapter.digest:
+        if model_identity(str(adapter.folder)) != adapter.digest:
             raise ReasonloopError(
                 f"adapter {adapter.full_name}: {adapter.folder} has changed since this version was "
                 "first loaded; give changed weights a new version and a folder of their own"
@@ -145,8 +141,5 @@ def read_adapter(name: str, folder: pathlib.Path, version: str) -> Adapter:
             f"adapter {name}: no rank can be read from {config}; give a PEFT adapter's folder"
         ) from error
     where = folder.resolve()
-    return Adapter(name=name, version=version, folder=where, rank=rank, digest=_digest(where))
-
-
-def _digest(folder: pathlib.Path) -> str:
-    return model_identity(str(folder))
+    digest = model_identity(str(where))
+    return Adapter(name=name, version=version, folder=where, rank=rank, digest=digest)

@@ -39,10 +39,10 @@ class Probes:
 
     def models(self) -> list[str]:
         """Model names that requests may use now, adapters included."""
-        answer = self._json("GET", f"{self.base_url}/models", timeout_s=_QUICK_S)
+        answer = self._send("GET", f"{self.base_url}/models", timeout_s=_QUICK_S)
         try:
-            return [str(model["id"]) for model in answer["data"]]
-        except (KeyError, TypeError) as error:
+            return [str(model["id"]) for model in answer.json()["data"]]
+        except (ValueError, KeyError, TypeError) as error:
             raise NoAnswerError(f"{self.base_url}/models: no list of models") from error
 
     def draw_token(self, model: str, *, timeout_s: float, by_chat: bool = False) -> None:
@@ -56,10 +56,10 @@ class Probes:
         if by_chat:
             prompt = {"messages": [{"role": "user", "content": _PROMPT}]}
         body = {"model": model, **prompt, "max_tokens": 1, "temperature": 0}
-        answer = self._json("POST", f"{self.base_url}/{route}", body=body, timeout_s=timeout_s)
+        answer = self._send("POST", f"{self.base_url}/{route}", body=body, timeout_s=timeout_s)
         try:
-            drawn = answer["usage"]["completion_tokens"]
-        except (KeyError, TypeError) as error:
+            drawn = answer.json()["usage"]["completion_tokens"]
+        except (ValueError, KeyError, TypeError) as error:
             raise NoAnswerError(f"{self.base_url}/{route}: no count of tokens") from error
         if drawn != 1:
             raise NoAnswerError(f"{self.base_url}/{route}: {drawn} tokens; 1 was requested")
@@ -88,27 +88,8 @@ class Probes:
         """Send a command; the error holds the server's own message."""
         self._send("POST", f"{self.root_url}{path}", body=body, timeout_s=timeout_s)
 
-    def _json(
-        self,
-        method: str,
-        url: str,
-        *,
-        timeout_s: float,
-        body: Mapping[str, Any] | None = None,
-    ) -> Any:
-        answer = self._send(method, url, timeout_s=timeout_s, body=body)
-        try:
-            return answer.json()
-        except ValueError as error:
-            raise NoAnswerError(f"{url}: the response is not JSON") from error
-
     def _send(
-        self,
-        method: str,
-        url: str,
-        *,
-        timeout_s: float,
-        body: Mapping[str, Any] | None = None,
+        self, method: str, url: str, *, timeout_s: float, body: Mapping[str, Any] | None = None
     ) -> httpx.Response:
         try:
             answer = httpx.request(

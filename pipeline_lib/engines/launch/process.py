@@ -146,7 +146,9 @@ class EngineProcess:
         lines = [" ".join(line.split()) for line in self.output().splitlines()]
         errors = [line for line in lines if "Error" in line or "error:" in line]
         shown = [line[-_LINE_CHARACTERS:] for line in (errors or lines) if line][-_TAIL_LINES:]
-        return f"{' | '.join(shown) or self._why_silent()} (all of it: {self.log})"
+        full = shutil.disk_usage(self.log).free < _LOG_BYTES
+        silent = "no space left for its log" if full else "it printed nothing"
+        return f"{' | '.join(shown) or silent} (all of it: {self.log})"
 
     def output(self) -> str:
         """The last 64 KiB of its output."""
@@ -154,10 +156,6 @@ class EngineProcess:
             stream.seek(0, os.SEEK_END)
             stream.seek(max(self._log_start, stream.tell() - _TAIL_BYTES))
             return _TERMINAL_CODES.sub("", stream.read().decode("utf-8", "replace"))
-
-    def _why_silent(self) -> str:
-        full = shutil.disk_usage(self.log).free < _LOG_BYTES
-        return "no space left for its log" if full else "it printed nothing"
 
 
 def _session_of(process: psutil.Process) -> int | None:

@@ -36,7 +36,7 @@ _DYING_S = 3.0
 
 
 class SupervisedEngine:
-    """Implements RunningEngine for an engine that is started here."""
+    """An engine that is started here."""
 
     def __init__(
         self,
@@ -51,56 +51,36 @@ class SupervisedEngine:
         self._serve = serve
         self._served = served
         self._lease = lease
-        self._log = log_folder / f"{kind.name}-{served.port}.log"
-        self._identity = model_identity(served.model)
+        self.log = log_folder / f"{kind.name}-{served.port}.log"
+        """The engine's output."""
         self._probes = local_probes(served.port)
-        self._adapters = self._loadable_adapters()
-        self._restarts = 0
-        self._restart_reasons: list[str] = []
-        self._failure: ReasonloopError | None = None
+        self.endpoint = Endpoint(
+            engine=kind.name,
+            base_url=self._probes.base_url,
+            model=served.name,
+            identity=model_identity(served.model),
+        )
+        """Address and name of the base model; unchanged by restarts."""
+        self._adapters = (
+            None
+            if kind.adapter_routes is None or served.lora_rank is None
+            else LoadedAdapters(
+                kind.adapter_routes,
+                self._probes,
+                base=served.name,
+                max_rank=served.lora_rank,
+                timeout_s=serve.start_timeout_s,
+            )
+        )
+        self.restarts = 0
+        self.restart_reasons: tuple[str, ...] = ()
+        """Causes of the restarts, oldest first."""
+        self.failure: ReasonloopError | None = None
         self._stopping = threading.Event()
         # Serializes restarts by the watcher thread and swaps by `load_adapter`.
         self._changing = threading.Lock()
         self._process: EngineProcess | None = None
         self._watcher = threading.Thread(target=self._watch, name="engine-watch", daemon=True)
-
-    def _loadable_adapters(self) -> LoadedAdapters | None:
-        """None for an engine that is started without adapters."""
-        routes, max_rank = self._kind.adapter_routes, self._served.lora_rank
-        if routes is None or max_rank is None:
-            return None
-        return LoadedAdapters(
-            routes,
-            self._probes,
-            base=self._served.name,
-            max_rank=max_rank,
-            timeout_s=self._serve.start_timeout_s,
-        )
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The base model."""
-        return Endpoint(
-            engine=self._kind.name,
-            base_url=self._probes.base_url,
-            model=self._served.name,
-            identity=self._identity,
-        )
-
-    @property
-    def restarts(self) -> int:
-        """Restarts so far."""
-        return self._restarts
-
-    @property
-    def restart_reasons(self) -> tuple[str, ...]:
-        """Causes of the restarts, oldest first."""
-        return tuple(self._restart_reasons)
-
-    @property
-    def log(self) -> pathlib.Path:
-        """The engine's output."""
-        return self._log
 
     @property
     def process_ids(self) -> list[int]:
@@ -109,8 +89,8 @@ class SupervisedEngine:
 
     def check(self) -> None:
         """Raise the failure, a ReasonloopError, if the engine was given up."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
 
     def start(self) -> None:
         """Start the engine, then the watcher thread. After a failure no process is left."""
@@ -142,12 +122,11 @@ class SupervisedEngine:
             self._process.stop()
 
     def _start_process(self) -> None:
-        if model_identity(self._served.model) != self._identity:
+        if model_identity(self._served.model) != self.endpoint.identity:
             raise ReasonloopError(f"{self._served.model} has changed since it was first served")
-        # External engines are attached, see `running_engine`.
         assert self._kind.launch is not None
         launch = self._kind.launch(self._serve, self._served)
-        process = self._process = EngineProcess(self._kind.name, launch, self._log)
+        process = self._process = EngineProcess(self._kind.name, launch, self.log)
         try:
             wait_until_ready(
                 process,
@@ -167,11 +146,11 @@ class SupervisedEngine:
     def _watch(self) -> None:
         try:
             while (reason := self._await_failure()) is not None:
-                self._restart_reasons.append(reason)
+                self.restart_reasons += (reason,)
                 if not self._restart():
                     return
         except Exception as error:
-            self._failure = ReasonloopError(f"the watcher of the engine failed: {error!r}")
+            self.failure = ReasonloopError(f"the watcher of the engine failed: {error!r}")
             raise
 
     def _await_failure(self) -> str | None:
@@ -200,26 +179,22 @@ class SupervisedEngine:
             # Before the lock: this ends a swap that holds it and waits for the hung engine.
             self._process.kill()
             with self._changing:
-                while self._restarts < MAX_RESTARTS and not self._stopping.is_set():
-                    self._restarts += 1
-                    if self._try_start():
+                while self.restarts < MAX_RESTARTS and not self._stopping.is_set():
+                    self.restarts += 1
+                    try:
+                        self._start_process()
+                    except ReasonloopError as error:
+                        self.restart_reasons += (str(error),)
+                    else:
                         return True
         except StartCancelledError:
             return False
         except ReasonloopError as error:
-            self._restart_reasons.append(str(error))
-        self._failure = ReasonloopError(
-            f"{self._kind.name} was given up after {self._restarts} restarts: {self._restart_reasons[-1]}"
+            self.restart_reasons += (str(error),)
+        self.failure = ReasonloopError(
+            f"{self._kind.name} was given up after {self.restarts} restarts: {self.restart_reasons[-1]}"
         )
         return False
-
-    def _try_start(self) -> bool:
-        try:
-            self._start_process()
-        except ReasonloopError as error:
-            self._restart_reasons.append(str(error))
-            return False
-        return True
 
     def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
         """Serve a LoRA adapter as ``name@version``; another version of that name is unloaded.
@@ -233,7 +208,7 @@ class SupervisedEngine:
         adapter = self._adapters.read(name, folder, version)
         for may_retry in (True, False):
             self.check()
-            restarts = self._restarts
+            restarts = self.restarts
             try:
                 with self._changing:
                     self._adapters.swap(adapter)
@@ -255,7 +230,7 @@ class SupervisedEngine:
         if isinstance(error, RefusedError):
             patience_s = _DYING_S if error.status >= 500 else 0.0
         deadline = time.monotonic() + patience_s
-        while self._restarts == restarts and self._failure is None:
+        while self.restarts == restarts and self.failure is None:
             if time.monotonic() > deadline:
                 return False
             time.sleep(_CRASH_POLL_S)
