@@ -1,7 +1,7 @@
-"""Strict parsing of responses: a missing field is an error, never a default."""
+"""Strict parsing of responses, whole or streamed: a missing field is an error, never a default."""
 
 from collections.abc import Callable, Mapping
-from itertools import starmap
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
@@ -76,6 +76,8 @@ class _Choice(Part):
     index: int = 0
     text: str | None = None
     message: Content | None = None
+    delta: Content | None = None
+    """In a chunk of a stream."""
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
     token_ids: list[int] | None = None
@@ -85,10 +87,16 @@ class _Choice(Part):
     """A stop string, or the id of an end token. The names are vLLM's and SGLang's."""
 
 
-class _Completions(Part):
+class _Response(Part):
+    """A response with completions, or a chunk of a stream."""
+
     model: str | None = None
-    choices: list[_Choice] = Field(min_length=1)
+    choices: list[_Choice] | None = None
     usage: TokenCounts | None = None
+
+    def check_model(self, model: str | None) -> None:
+        if model is not None and self.model != model:
+            raise BadResponseError(f"the response is from model {self.model}, not {model}")
 
 
 class _Model(Part):
@@ -106,7 +114,8 @@ def parse_models(content: bytes) -> dict[str, str]:
     Raises:
         BadResponseError: it is not a list of models.
     """
-    return {model.id: model.owned_by for model in _parse(_Models, content).data}
+    found = _checked(lambda: _Models.model_validate_json(content))
+    return {model.id: model.owned_by for model in found.data}
 
 
 def parse_completions(
@@ -124,38 +133,52 @@ def parse_completions(
         BadResponseError: not JSON; no choices, or more than ``wanted``; another model; no token
             counts.
     """
-    response = _parse(_Completions, content)
-    if model is not None and response.model != model:
-        raise BadResponseError(f"the response is from model {response.model}, not {model}")
-    if len(response.choices) > wanted:
-        raise BadResponseError(f"{len(response.choices)} completions for {wanted} requested")
-    if response.usage is None:
-        raise BadResponseError("the response has no usage, so its tokens cannot be counted")
-    usage, alone = response.usage, len(response.choices) == 1
-
-    def completion(place: int, choice: _Choice) -> Completion:
-        drawn = usage.completion_tokens if alone else _token_count(choice)
-        finish_reason = FINISHED.get(choice.finish_reason or "")
-        failed = finish_reason is None
-        logprobs = choice.logprobs.values if choice.logprobs else None
-        return Completion(
-            text="" if failed else _text(choice),
-            finish_reason=finish_reason or FinishReason.ERROR,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=drawn,
-            logprob=sum(logprobs) if logprobs else None,
-            error=f"the server ended it with {choice.finish_reason!r}" if failed else None,
-            cached_tokens=usage.cached_tokens,
+    response = _checked(lambda: _Response.model_validate_json(content))
+    response.check_model(model)
+    ordered = sorted(response.choices or (), key=lambda choice: choice.index)
+    if not 0 < len(ordered) <= wanted:
+        raise BadResponseError(f"{len(ordered)} completions for {wanted} requested")
+    return [
+        _completion(
+            choice,
+            response.usage,
+            tokens=None if len(ordered) == 1 else _token_count(choice),
             latency_s=latency_s,
-            reasoning=choice.message.reasoning if choice.message else None,
-            token_ids=tuple(choice.token_ids) if choice.token_ids is not None else None,
-            token_logprobs=logprobs,
-            stopped_by=choice.stop_reason if isinstance(choice.stop_reason, str) else None,
             opens_request=place == 0,
         )
+        for place, choice in enumerate(ordered)
+    ]
 
-    ordered = sorted(response.choices, key=lambda choice: choice.index)
-    return list(starmap(completion, enumerate(ordered)))
+
+def _completion(
+    choice: _Choice,
+    usage: TokenCounts | None,
+    *,
+    tokens: int | None,
+    latency_s: float,
+    opens_request: bool = True,
+) -> Completion:
+    """A completion of ``tokens``; None: of all that ``usage`` counts."""
+    if usage is None:
+        raise BadResponseError("the response has no usage, so its tokens cannot be counted")
+    finish_reason = FINISHED.get(choice.finish_reason or "")
+    failed = finish_reason is None
+    logprobs = choice.logprobs.values if choice.logprobs else None
+    return Completion(
+        text="" if failed else _text(choice),
+        finish_reason=finish_reason or FinishReason.ERROR,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens if tokens is None else tokens,
+        logprob=sum(logprobs) if logprobs else None,
+        error=f"the server ended it with {choice.finish_reason!r}" if failed else None,
+        cached_tokens=usage.cached_tokens,
+        latency_s=latency_s,
+        reasoning=choice.message.reasoning if choice.message else None,
+        token_ids=tuple(choice.token_ids) if choice.token_ids is not None else None,
+        token_logprobs=logprobs,
+        stopped_by=choice.stop_reason if isinstance(choice.stop_reason, str) else None,
+        opens_request=opens_request,
+    )
 
 
 def _text(choice: _Choice) -> str:
@@ -176,24 +199,78 @@ def _token_count(choice: _Choice) -> int:
     raise BadResponseError("several completions without token ids or log-probabilities to count by")
 
 
-_Response = TypeVar("_Response", bound=Part)
+_Parsed = TypeVar("_Parsed")
 
 
-def _parse(kind: type[_Response], content: bytes) -> _Response:
-    return _checked(lambda: kind.model_validate_json(content))
-
-
-def parse_attributes(kind: type[_Response], content: object) -> _Response:
-    """An object's attributes as ``kind``.
-
-    Raises:
-        BadResponseError: they are none.
-    """
-    return _checked(lambda: kind.model_validate(content, from_attributes=True))
-
-
-def _checked(parse: Callable[[], _Response]) -> _Response:
+def _checked(parse: Callable[[], _Parsed]) -> _Parsed:
     try:
         return parse()
     except ValidationError as error:
         raise BadResponseError(f"the response cannot be read: {first_fault(error)}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delta:
+    """New text of a completion that is being drawn."""
+
+    text: str
+    reasoning: str = ""
+    """Reasoning that the server reports apart from the text."""
+
+
+OnDelta = Callable[[Delta], None]
+
+
+class BrokenStreamError(BadResponseError):
+    """A stream ended before its completion did."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamReader:
+    """Reads the stream of one completion."""
+
+    model: str | None
+    """Expected model name; None accepts any."""
+    on_delta: OnDelta
+    _deltas: list[Delta] = field(default_factory=list)
+    _finished: str | None = None
+    _usage: TokenCounts | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Text was delivered."""
+        return bool(self._deltas)
+
+    def read(self, chunk: object) -> None:
+        """Read the next chunk: an object with the attributes of OpenAI's chunks.
+
+        Raises:
+            BadResponseError: it is none, or of another model.
+        """
+        found = _checked(lambda: _Response.model_validate(chunk, from_attributes=True))
+        found.check_model(self.model)
+        if len(found.choices or ()) > 1:
+            raise BadResponseError(f"{len(found.choices or ())} choices in a chunk")
+        self._usage = found.usage or self._usage
+        for choice in found.choices or ():
+            self._finished = choice.finish_reason or self._finished
+            content = choice.delta or Content(content=choice.text)
+            delta = Delta(text=content.content or "", reasoning=content.reasoning or "")
+            if delta.text or delta.reasoning:
+                self._deltas.append(delta)
+                self.on_delta(delta)
+
+    def completion(self, *, latency_s: float) -> Completion:
+        """The whole completion, after the last chunk.
+
+        Raises:
+            BadResponseError: the stream ended too early, or without token counts.
+        """
+        if self._finished is None:
+            raise BrokenStreamError("the stream ended before the completion")
+        message = Content(
+            content="".join(one.text for one in self._deltas),
+            reasoning="".join(one.reasoning for one in self._deltas) or None,
+        )
+        choice = _Choice(message=message, finish_reason=self._finished)
+        return _completion(choice, self._usage, tokens=None, latency_s=latency_s)

@@ -12,8 +12,13 @@ from openai import APIConnectionError, APIError, AsyncOpenAI, OpenAIError
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
 from pipeline_lib.engines.client.connection import Connection
 from pipeline_lib.engines.client.outage import Outage
-from pipeline_lib.engines.client.response_parsing import BadResponseError, parse_completions
-from pipeline_lib.engines.client.stream_parsing import BrokenStreamError, OnDelta, StreamReader
+from pipeline_lib.engines.client.response_parsing import (
+    BadResponseError,
+    BrokenStreamError,
+    OnDelta,
+    StreamReader,
+    parse_completions,
+)
 from pipeline_lib.engines.dialects import (
     Dialect,
     chat_fields,

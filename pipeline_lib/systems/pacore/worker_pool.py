@@ -16,7 +16,7 @@ from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Re
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.engines.client.connection import EngineDownError
 from pipeline_lib.engines.client.session import OnDrawn, gather_all, ignore_drawn
-from pipeline_lib.engines.client.stream_parsing import Delta, OnDelta
+from pipeline_lib.engines.client.response_parsing import Delta, OnDelta
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.systems.pacore.workers import (
     Directory,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from pipeline_lib.engines.chat_model import Completion
+from pipeline_lib.engines.client.response_parsing import Delta
 from pipeline_lib.engines.client.session import gather_all
-from pipeline_lib.engines.client.stream_parsing import Delta
 from pipeline_lib.engines.embedded.generation import ChoiceDelta
 from pipeline_lib.engines.server.delivery import END_OF_STREAM, comment_text, event_text
 from pipeline_lib.engines.server.errors import ApiError

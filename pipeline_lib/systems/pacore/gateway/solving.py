@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
 from pipeline_lib.engines.client.connection import EngineDownError
+from pipeline_lib.engines.client.response_parsing import OnDelta
 from pipeline_lib.engines.client.session import Session, gather_all
-from pipeline_lib.engines.client.stream_parsing import OnDelta
 from pipeline_lib.engines.server.errors import ApiError
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.sampling.compute_cost import request_cost

@@ -5,8 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline_lib.engines.client.response_parsing import BadResponseError
-from pipeline_lib.engines.client.stream_parsing import BrokenStreamError, Delta, StreamReader
+from pipeline_lib.engines.client.response_parsing import (
+    BadResponseError,
+    BrokenStreamError,
+    Delta,
+    StreamReader,
+)
 from pipeline_lib.records import FinishReason
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
