@@ -52,11 +52,7 @@ class JobRequest(Section):
 
 
 def read_request(values: Mapping[str, object]) -> JobRequest:
-    """The request with ``values``.
-
-    Raises:
-        BadInputError: a value cannot be used on Kubernetes.
-    """
+    """The request with ``values``. BadInputError: a value cannot be used on Kubernetes."""
     try:
         return JobRequest.model_validate(values)
     except ValidationError as error:

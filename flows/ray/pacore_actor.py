@@ -78,11 +78,7 @@ class WorkerActor:
         await self.use(engine, order)
 
     async def use(self, engine: ChatModel, order: WorkerOrder) -> None:
-        """Take calls with an engine that is open.
-
-        Raises:
-            BadInputError: it has no chat template.
-        """
+        """Take calls with an engine that is open. BadInputError: it has no chat template."""
         self._engine = engine
         self._format = require_chat_format(engine.chat_format, order.model)
         calls_together = _IN_PROCESS_CALLS

@@ -41,11 +41,7 @@ class Master:
 
     @classmethod
     def parse(cls, text: str) -> "Master":
-        """The address in ``HOST:PORT``.
-
-        Raises:
-            BadInputError: it is none.
-        """
+        """The address in ``HOST:PORT``. BadInputError: it is none."""
         host, _, port = text.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise BadInputError(f"--master {text}: give HOST:PORT, as in {LOOPBACK}:6400")

@@ -95,11 +95,7 @@ class RayPeer:
     def answer(
         self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
     ) -> list[list[Completion]]:
-        """As `Peer`.
-
-        Raises:
-            PeerFailedError: as `Peer`.
-        """
+        """As `Peer`."""
         deadline = time.monotonic() + timeout_s
         self._await_start(deadline)
         try:

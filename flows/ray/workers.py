@@ -133,11 +133,7 @@ class RayWorker:
     actor: Any
 
     def room(self, prompt: str) -> int | None:
-        """As `ChatModel.room`.
-
-        Raises:
-            WorkerLostError: no answer.
-        """
+        """As `ChatModel.room`. WorkerLostError: no answer."""
         room: int | None = _result(self.actor.room.remote(prompt), timeout_s=_ANSWER_TIMEOUT_S)
         return room
 

@@ -30,11 +30,7 @@ class AttachedEngine:
         """Nothing is supervised: clients see their own failures."""
 
     def load_adapter(self, name: str, folder: pathlib.Path, version: str) -> Endpoint:
-        """Always refused.
-
-        Raises:
-            BadInputError: an external server loads its adapters itself.
-        """
+        """Always refused. BadInputError: an external server loads its adapters itself."""
         raise BadInputError(
             f"adapter {name}@{version} ({folder}): adapters cannot be loaded at "
             f"{self.endpoint.base_url}; serve it there and set serve.model to its name"

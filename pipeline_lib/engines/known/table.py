@@ -15,11 +15,7 @@ ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (EMBEDDED, VL
 
 
 def engine_named(name: str) -> Engine:
-    """The engine called ``name``.
-
-    Raises:
-        BadInputError: there is none.
-    """
+    """The engine called ``name``. BadInputError: there is none."""
     if name not in ENGINES:
         *others, last = map(repr, ENGINES)
         choices = f"{', '.join(others)} or {last}"

@@ -81,11 +81,7 @@ class ModelRegistry:
                 self.engine.retire(before.key)
 
     async def unload(self, body: UnloadAdapterRequest) -> None:
-        """Stop serving an adapter.
-
-        Raises:
-            ApiError: 404; no adapter of that name is served.
-        """
+        """Stop serving an adapter. ApiError: 404; no adapter of that name is served."""
         async with self._loading:
             adapter = self._known(body.lora_name, param="lora_name")
             del self._adapters[body.lora_name]

@@ -44,11 +44,7 @@ class GatewayMetrics:
 
     @contextmanager
     def admitted(self) -> Iterator[None]:
-        """One of the requests in flight.
-
-        Raises:
-            ApiError: 429; there are too many.
-        """
+        """One of the requests in flight. ApiError: 429; there are too many."""
         if self.in_flight >= self.most_in_flight:
             self.failures[Failure.FULL] += 1
             raise ApiError(
