@@ -49,8 +49,6 @@ class AsyncEngine:
     decoder: TokenDecoder
     max_pending: int
     """Completions running or waiting at once; further requests are refused."""
-    on_failure: Callable[[], None]
-    """Called in the engine's thread after all pending requests have got the error."""
     counters: Counters = field(init=False, default_factory=Counters)
     stopped: EngineStoppedError | None = field(init=False, default=None)
     """The reason, once the engine has stopped."""
@@ -160,7 +158,6 @@ class AsyncEngine:
                 self._publish()
         except BaseException as error:
             self._end(_failure(error))
-            self.on_failure()
             raise
         self._end(EngineStoppedError("the server is stopping", failed=False))
 

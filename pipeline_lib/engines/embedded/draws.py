@@ -34,7 +34,6 @@ async def open_live(base: EmbeddedEngine) -> AsyncIterator[AsyncEngine]:
         model=MultiLoraModel(base=base, threads=1),
         decoder=TokenDecoder.of(base.tokenizer),
         max_pending=_NO_LIMIT,
-        on_failure=lambda: None,
     )
     engine.start()
     try:

@@ -1,5 +1,7 @@
 """What all HTTP servers of this project share: guards around an app, a limit on bodies, uvicorn's settings."""
 
+import asyncio
+import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
@@ -13,6 +15,7 @@ from pipeline_lib.engines.server.errors import ApiError, add_error_handlers
 MAX_BODY_BYTES = 16 << 20
 """A million tokens as text, or as ids, several times over."""
 _STOP_S = 1
+_POLL_S = 0.1
 _KEEP_ALIVE_S = 75
 """Longer than clients keep idle connections, so none is closed under a request."""
 
@@ -29,7 +32,7 @@ def guarded_app(
     return app
 
 
-def uvicorn_config(app: FastAPI) -> uvicorn.Config:
+def _uvicorn_config(app: FastAPI) -> uvicorn.Config:
     """No access log, no websockets; requests in flight are cancelled soon after a signal."""
     return uvicorn.Config(
         app,
@@ -39,6 +42,49 @@ def uvicorn_config(app: FastAPI) -> uvicorn.Config:
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_STOP_S,
     )
+
+
+async def serve_app(
+    app: FastAPI,
+    listener: socket.socket,
+    *,
+    on_start: Callable[[], None],
+    follow: Callable[[], None],
+    on_stop: Callable[[], None],
+) -> None:
+    """Serve until a signal, which is raised again afterwards, or until ``follow`` raises.
+
+    Args:
+        app: The app.
+        listener: A bound socket.
+        on_start: Called once requests are accepted.
+        follow: Called every tenth of a second from then on.
+        on_stop: Called before uvicorn gives up on its open requests, and breaks their connections.
+    """
+    server = uvicorn.Server(_uvicorn_config(app))
+
+    async def watch() -> None:
+        announced = False
+        try:
+            while not server.should_exit:
+                if server.started and not announced:
+                    on_start()
+                    announced = True
+                if announced:
+                    follow()
+                await asyncio.sleep(_POLL_S)
+        finally:
+            on_stop()
+            server.should_exit = True
+
+    watching = asyncio.create_task(watch())
+    try:
+        # In this task: it raises a signal again when it has ended.
+        await server.serve([listener])
+        if watching.done():
+            watching.result()
+    finally:
+        watching.cancel()
 
 
 class BodyLimit:

@@ -187,7 +187,6 @@ def make_app(
     threads: int = 1,
     max_pending: int = MAX_PENDING,
     hosts: Hosts | None = None,
-    on_failure: Callable[[], None] = lambda: None,
 ) -> FastAPI:
     """An app that serves ``engine`` as ``model_name``; the engine's thread runs while the app does.
 
@@ -197,7 +196,6 @@ def make_app(
         threads: CPU threads of torch.
         max_pending: Completions running or waiting at once.
         hosts: Accepted host names besides this machine's loopback names.
-        on_failure: Called in the engine's thread after a failure that ends it.
 
     Raises:
         BadInputError: the embedded engine cannot decode the model.
@@ -208,7 +206,6 @@ def make_app(
         model=MultiLoraModel(base=engine, threads=threads),
         decoder=TokenDecoder.of(tokenizer),
         max_pending=max_pending,
-        on_failure=on_failure,
     )
     prompts = PromptTokenizer(
         tokenizer=tokenizer,

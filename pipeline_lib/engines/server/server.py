@@ -10,19 +10,18 @@ import os
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Sequence
-
-import uvicorn
+from contextlib import suppress
 
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.middleware.host_guard import Hosts
-from pipeline_lib.engines.server.front import uvicorn_config
+from pipeline_lib.engines.server.front import serve_app
 from pipeline_lib.engines.server.routes import MAX_PENDING, make_app
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.terminal_text import one_line
 
-_POLL_S = 0.05
 _STOP_S = 1
 _EVERY_ADDRESS = {"0.0.0.0", "::", ""}  # noqa: S104 - compared, not bound
 
@@ -81,9 +80,8 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _serve(options: argparse.Namespace, listener: socket.socket) -> int:
-    engine = EmbeddedEngine.load(options.model, batch_size=options.max_rows)
     app = make_app(
-        engine,
+        EmbeddedEngine.load(options.model, batch_size=options.max_rows),
         model_name=options.name or options.model,
         threads=options.threads,
         max_pending=options.max_pending,
@@ -91,38 +89,31 @@ def _serve(options: argparse.Namespace, listener: socket.socket) -> int:
             names=frozenset(name.lower() for name in (options.host, *options.allow_host)),
             any_address=options.host in _EVERY_ADDRESS,
         ),
-        on_failure=lambda: setattr(server, "should_exit", True),
     )
-    server = uvicorn.Server(uvicorn_config(app))
-    host, port = listener.getsockname()[:2]
-    asyncio.run(_run(server, app.state.engine, listener, f"http://{host}:{port}/v1"))
-    async_engine: AsyncEngine = app.state.engine
-    async_engine.join(_STOP_S)
-    stopped = async_engine.stopped
-    return 1 if stopped is not None and stopped.failed else 0
-
-
-async def _run(
-    server: uvicorn.Server, engine: AsyncEngine, listener: socket.socket, address: str
-) -> None:
-    """Serve until a signal; requests in flight then get 503 at once."""
+    engine: AsyncEngine = app.state.engine
     # uvicorn raises the signal again after its shutdown; it must not end the process before the
     # engine's thread has ended.
-    signalled = asyncio.Event()
+    signalled = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: signalled.set())
-    serving = asyncio.create_task(server.serve([listener]))
-    announced = False
-    while not (server.should_exit or serving.done()):
-        if signalled.is_set():  # before uvicorn installed its handlers
-            server.should_exit = True
-        if server.started and not announced:
-            sys.stdout.write(f"serving at {address}\n")
-            sys.stdout.flush()
-            announced = True
-        await asyncio.sleep(_POLL_S)
-    engine.stop()
-    await serving
+
+    def announce() -> None:
+        host, port = listener.getsockname()[:2]
+        sys.stdout.write(f"serving at http://{host}:{port}/v1\n")
+        sys.stdout.flush()
+
+    def follow() -> None:
+        if signalled.is_set() or engine.stopped is not None:
+            raise _EndError
+
+    with suppress(_EndError):
+        asyncio.run(serve_app(app, listener, on_start=announce, follow=follow, on_stop=engine.stop))
+    engine.join(_STOP_S)
+    return 1 if engine.stopped is not None and engine.stopped.failed else 0
+
+
+class _EndError(Exception):
+    """Ends the server: a signal came before uvicorn could handle it, or the engine has failed."""
 
 
 if __name__ == "__main__":

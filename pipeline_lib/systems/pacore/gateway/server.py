@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
@@ -18,7 +17,7 @@ from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.client.connection import EngineDownError
 from pipeline_lib.engines.server.delivery import EventStream, json_response
 from pipeline_lib.engines.server.errors import ApiError
-from pipeline_lib.engines.server.front import guarded_app, uvicorn_config
+from pipeline_lib.engines.server.front import guarded_app, serve_app
 from pipeline_lib.engines.server.prometheus import metrics_response
 from pipeline_lib.engines.server.responses import Json
 from pipeline_lib.errors import ReasonloopError, reason_of
@@ -34,7 +33,6 @@ from pipeline_lib.systems.pacore.solution import Question
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool
 from pipeline_lib.verify.dispatch import Verifier, open_verifier
 
-_POLL_S = 0.1
 _OWNER = "reasonloop"
 _SEED_BITS = 62
 """Of a random seed: within the range of all engines, also for the last of n answers."""
@@ -66,7 +64,9 @@ def run_gateway(
 
     async def serve(gateway: _Gateway) -> None:
         async with model.open() as upstream:
-            await gateway.serve(upstream, listener, on_start=on_start, follow=follow)
+            app = gateway.app(upstream)
+            on_stop = gateway.solver.stop
+            await serve_app(app, listener, on_start=on_start, follow=follow, on_stop=on_stop)
 
     with open_verifier(params.verify) as verifier:
         # Without a template this raises, before the first request.
@@ -85,14 +85,8 @@ class _Gateway:
     verifier: Verifier
     worker: ThreadPoolExecutor
 
-    async def serve(
-        self,
-        upstream: Upstream,
-        listener: socket.socket,
-        *,
-        on_start: Callable[[], None],
-        follow: Callable[[], None],
-    ) -> None:
+    def app(self, upstream: Upstream) -> FastAPI:
+        """The app over an open engine."""
         model = self.model
         self.metrics = GatewayMetrics(
             model_name=self.name,
@@ -101,35 +95,6 @@ class _Gateway:
             calls_by_worker=model.calls_in_use if isinstance(model, WorkerPool) else None,
         )
         self.solver = Solver(upstream=upstream, metrics=self.metrics, worker=self.worker)
-        server = uvicorn.Server(uvicorn_config(self._app()))
-        following = asyncio.create_task(self._follow(server, on_start=on_start, follow=follow))
-        try:
-            # In this task: it raises a signal again when it has ended.
-            await server.serve([listener])
-            if following.done():
-                following.result()
-        finally:
-            following.cancel()
-
-    async def _follow(
-        self, server: uvicorn.Server, *, on_start: Callable[[], None], follow: Callable[[], None]
-    ) -> None:
-        """Announce the start, then poll, until a signal or a failure ends the server."""
-        announced = False
-        try:
-            while not server.should_exit:
-                if server.started and not announced:
-                    on_start()
-                    announced = True
-                if announced:
-                    follow()
-                await asyncio.sleep(_POLL_S)
-        finally:
-            # Before the server gives up on its open requests, and breaks their connections.
-            self.solver.stop()
-            server.should_exit = True
-
-    def _app(self) -> FastAPI:
         app = guarded_app()
         app.get("/health")(self.health)
         app.get("/metrics")(self.counters)
