@@ -25,12 +25,7 @@ class Outage:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def admit(self) -> None:
-        """Return unless patience with the engine has ended; then one probe instead of a request's retries.
-
-        Raises:
-            BadInputError: as `wait`.
-            EngineDownError: the engine still does not answer.
-        """
+        """Return unless patience with the engine has ended; then one probe instead of a request's retries."""
         if self._since is not None and self._patience_s == 0:
             await self.probe(patience_s=0.0)
 
@@ -47,12 +42,7 @@ class Outage:
         self.retries += 1
 
     async def probe(self, *, patience_s: float) -> None:
-        """Return once the engine lists its model.
-
-        Raises:
-            BadInputError: as `wait`.
-            EngineDownError: no usable answer within ``patience_s``.
-        """
+        """Return once the engine lists its model; as `wait`, within ``patience_s``."""
         await self.connection.await_model(self.client, patience_s=patience_s)
         self.end()
 

@@ -51,8 +51,8 @@ class AdapterRoutes:
 
     load: str
     unload: str
-    request_model: Callable[[str, str], str]
-    """Model name of a request, from the names of the base and the adapter."""
+    request_model: str
+    """Model name of a request: a format with the names of ``base`` and ``adapter``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

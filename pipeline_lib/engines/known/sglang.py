@@ -37,10 +37,6 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
     return Launch(command=(*command, *serve.options), environment=changes)
 
 
-def _base_and_adapter(base: str, adapter: str) -> str:
-    return f"{base}:{adapter}"
-
-
 SGLANG = Engine(
     name="sglang",
     package="sglang",
@@ -57,7 +53,7 @@ SGLANG = Engine(
     adapter_routes=AdapterRoutes(
         load="/load_lora_adapter",
         unload="/unload_lora_adapter",
-        request_model=_base_and_adapter,
+        request_model="{base}:{adapter}",
     ),
     # Answered by the scheduler between two steps.
     health_route="/health_generate",

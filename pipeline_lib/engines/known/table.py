@@ -6,11 +6,12 @@ from pipeline_lib.engines.dialects import OPENAI, Dialect
 from pipeline_lib.engines.known.embedded import EMBEDDED
 from pipeline_lib.engines.known.engine import INSTALL, Engine, environment_python, has_package
 from pipeline_lib.engines.known.sglang import SGLANG
-from pipeline_lib.engines.known.url import URL
 from pipeline_lib.engines.known.vllm import VLLM
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 
+URL = Engine(name="url", launch=None, dialect=None, adapter_routes=None)
+"""A server that already runs at ``serve.url``: used as it is, never started or stopped."""
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (EMBEDDED, VLLM, SGLANG, URL)}
 
 

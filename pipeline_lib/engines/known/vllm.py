@@ -67,10 +67,6 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
     return Launch(command=(*command, *serve.options), environment=changes)
 
 
-def _adapter_alone(_base: str, adapter: str) -> str:
-    return adapter
-
-
 VLLM = Engine(
     name="vllm",
     package="vllm",
@@ -86,6 +82,6 @@ VLLM = Engine(
     adapter_routes=AdapterRoutes(
         load="/v1/load_lora_adapter",
         unload="/v1/unload_lora_adapter",
-        request_model=_adapter_alone,
+        request_model="{adapter}",
     ),
 )

@@ -121,7 +121,7 @@ class LoadedAdapters:
 
     def request_model(self, adapter: Adapter) -> str:
         """The model name of requests to the adapter."""
-        return self._routes.request_model(self._base, adapter.full_name)
+        return self._routes.request_model.format(base=self._base, adapter=adapter.full_name)
 
 
 def read_adapter(name: str, folder: pathlib.Path, version: str) -> Adapter:

@@ -9,7 +9,7 @@ from pipeline_lib.engines.endpoint import Endpoint
 from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.known.table import engine_named
-from pipeline_lib.engines.rollout_engine import rollout_engine
+from pipeline_lib.engines.started_engine import rollout_engine
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.worked import first_worked

@@ -8,7 +8,7 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.engines.embedded.scoring import PolicyScorer
 from pipeline_lib.engines.gpus import visible_gpus
-from pipeline_lib.engines.rollout_engine import rollout_engine
+from pipeline_lib.engines.started_engine import rollout_engine
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.sampling.accounting import PATHS, SPENDING, require_budget
 from pipeline_lib.store import shards
