@@ -183,7 +183,7 @@ def test_retry_after_is_respected(server):
         (answers({"error": {"message": "prompt too long"}}, status=400), "status 400: prompt too"),
         (answers(b'{"choices": ['), "the response cannot be read: Invalid JSON"),
         (answers(b"<html>busy</html>"), "read: Invalid JSON: expected value at line 1 column 1"),
-        (answers({"choices": []}), "choices: List should have at least 1 item"),
+        (answers({"choices": []}), "0 completions for 1 requested"),
         (changed(usage=None), "the response has no usage"),
         (changed(model="other"), "the response is from model other, not policy"),
         (changed(choices=[{"text": "x", "finish_reason": "abort"}]), "ended it with 'abort'"),
