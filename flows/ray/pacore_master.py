@@ -8,7 +8,7 @@ import pathlib
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -110,40 +110,42 @@ def running_head(master: Master, *, log_folder: pathlib.Path) -> Iterator[Engine
         BadInputError: the port is in use, or the host is no address of this machine.
         ReasonloopError: Ray does not start.
     """
-    _check_free(master)
+    try:
+        socket.create_server((master.host, master.port)).close()
+    except _NO_PLACE as error:
+        raise BadInputError(
+            f"--host {master.host} --port {master.port}: {reason_of(error)}; choose another"
+        ) from error
     options = (
         *("--head", f"--port={master.port}", "--include-dashboard=false"),
         # Of the server for Ray's clients, which cannot be left out and else has one port for all clusters.
         f"--ray-client-server-port={unused_port()}",
     )
-    with _running_node(master, options, ip=master.host, log=log_folder / "ray-head.log") as node:
+    log = log_folder / "ray-head.log"
+    with running_node(master, ip=master.host, log=log, options=options) as node:
         yield node
 
 
 @contextmanager
-def running_node(master: Master, *, ip: str | None, log: pathlib.Path) -> Iterator[EngineProcess]:
+def running_node(
+    master: Master, *, ip: str | None, log: pathlib.Path, options: Sequence[str] = ()
+) -> Iterator[EngineProcess]:
     """A node of this machine in the cluster of ``master``, for the block.
 
     Args:
         master: The head node.
         ip: Address of this machine; None: the one that reaches the master.
         log: Of the node.
+        options: Of ``ray start``; empty: to join the cluster.
 
     Raises:
         ReasonloopError: Ray does not start.
     """
-    with _running_node(master, (f"--address={master.address}",), ip=ip, log=log) as node:
-        yield node
-
-
-@contextmanager
-def _running_node(
-    master: Master, options: tuple[str, ...], *, ip: str | None, log: pathlib.Path
-) -> Iterator[EngineProcess]:
     command = (
         # Its folder is known to the process alone that removes it.
         *("/bin/sh", "-c", 'exec "$@" --temp-dir="$TMPDIR"', "sh"),
-        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *options),
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block"),
+        *(options or (f"--address={master.address}",)),
         # No CPU: Ray would start a process for each.
         *("--num-cpus=0", "--no-monitor", "--include-log-monitor=false"),
         *("--disable-usage-stats", "--log-color=false"),
@@ -151,30 +153,17 @@ def _running_node(
     )
     node = EngineProcess("ray", Launch(command=command, environment=master.variables), log)
     try:
-        _await_start(node)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        # Once Ray has said so in its log: it listens before it can be used.
+        while "Ray runtime started" not in node.output():
+            if node.exit_code is not None:
+                raise ReasonloopError(f"Ray does not start; it {node.exit_summary}")
+            if time.monotonic() > deadline:
+                raise ReasonloopError(
+                    f"Ray has not started for {START_TIMEOUT_S:g} s: {node.log_tail()}"
+                )
+            time.sleep(_POLL_S)
         yield node
     finally:
         # At once: nothing of it is kept, and some of its processes wait long for others.
         node.kill()
-
-
-def _await_start(node: EngineProcess) -> None:
-    """Return once Ray has said so in its log: it listens before it can be used."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while "Ray runtime started" not in node.output():
-        if node.exit_code is not None:
-            raise ReasonloopError(f"Ray does not start; it {node.exit_summary}")
-        if time.monotonic() > deadline:
-            raise ReasonloopError(
-                f"Ray has not started for {START_TIMEOUT_S:g} s: {node.log_tail()}"
-            )
-        time.sleep(_POLL_S)
-
-
-def _check_free(master: Master) -> None:
-    try:
-        socket.create_server((master.host, master.port)).close()
-    except _NO_PLACE as error:
-        raise BadInputError(
-            f"--host {master.host} --port {master.port}: {reason_of(error)}; choose another"
-        ) from error

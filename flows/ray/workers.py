@@ -78,11 +78,25 @@ def serving_worker(order: WorkerOrder) -> Iterator[Callable[[], None]]:
         BadInputError: the cluster has a worker with this node id, or the model cannot be served.
         ReasonloopError: the engine does not start; from the yielded function, the worker has died.
     """
-    actor = _create(order.node_id)
+    here = NodeAffinitySchedulingStrategy(
+        node_id=ray.get_runtime_context().get_node_id(), soft=False
+    )
+    options = {"name": f"{_PREFIX}{order.node_id}", "num_cpus": 0, "scheduling_strategy": here}
+    try:
+        actor: Any = ray.remote(WorkerActor).options(**options).remote()
+    except ValueError as error:
+        raise BadInputError(
+            f"--node-id {order.node_id}: the cluster has a worker of this name; choose another"
+        ) from error
+
+    def wait() -> None:
+        _result(actor.card.remote())
+        time.sleep(_POLL_S)
+
     try:
         _result(actor.start.remote(order))
         try:
-            yield lambda: _wait(actor)
+            yield wait
         finally:
             with suppress(WorkerLostError):
                 _result(actor.leave.remote())
@@ -92,27 +106,6 @@ def serving_worker(order: WorkerOrder) -> Iterator[Callable[[], None]]:
         ) from error
     finally:
         ray.kill(actor)
-
-
-def _create(node_id: str) -> Any:
-    here = NodeAffinitySchedulingStrategy(
-        node_id=ray.get_runtime_context().get_node_id(), soft=False
-    )
-    try:
-        return (
-            ray.remote(WorkerActor)
-            .options(name=f"{_PREFIX}{node_id}", num_cpus=0, scheduling_strategy=here)
-            .remote()
-        )
-    except ValueError as error:
-        raise BadInputError(
-            f"--node-id {node_id}: the cluster has a worker of this name; choose another"
-        ) from error
-
-
-def _wait(actor: Any) -> None:
-    _result(actor.card.remote())
-    time.sleep(_POLL_S)
 
 
 def _result(reference: Any, *, timeout_s: float | None = None) -> Any:
@@ -157,27 +150,22 @@ class RayWorker:
         return drawn
 
 
-class RayDirectory:
-    """Implements Directory on the named actors of the connected cluster."""
-
-    def find(self) -> Mapping[str, Worker]:
-        """The workers that take calls now, by the id of their actor."""
-        asked: dict[Any, Any] = {}
-        for name in ray.util.list_named_actors():
-            if name.startswith(_PREFIX):
-                # Between the list and here it may have left.
-                with suppress(ValueError):
-                    actor = ray.get_actor(name)
-                    asked[actor.card.remote()] = actor
-        answered, _ = (
-            ray.wait([*asked], num_returns=len(asked), timeout=_ANSWER_TIMEOUT_S)
-            if asked
-            else ([], [])
-        )
-        found = {}
-        for reference in answered:
-            with suppress(WorkerLostError):
-                if card := _result(reference):
-                    actor = asked[reference]
-                    found[actor._actor_id.hex()] = RayWorker(card, actor)  # noqa: SLF001 - it has no public name
-        return found
+def find_workers() -> Mapping[str, Worker]:
+    """The workers that take calls now, of the named actors of the cluster, by the ids of their actors."""
+    asked: dict[Any, Any] = {}
+    for name in ray.util.list_named_actors():
+        if name.startswith(_PREFIX):
+            # Between the list and here it may have left.
+            with suppress(ValueError):
+                actor = ray.get_actor(name)
+                asked[actor.card.remote()] = actor
+    if not asked:
+        return {}
+    answered, _ = ray.wait([*asked], num_returns=len(asked), timeout=_ANSWER_TIMEOUT_S)
+    found = {}
+    for reference in answered:
+        with suppress(WorkerLostError):
+            if card := _result(reference):
+                actor = asked[reference]
+                found[actor._actor_id.hex()] = RayWorker(card, actor)  # noqa: SLF001 - it has no public name
+    return found

@@ -75,11 +75,11 @@ def worker_pool(model: str, params: Params, workers: WorkerOptions) -> Iterator[
     master = Master.parse(workers.master)
     master.check()
     master.use_variables()
-    from flows.ray.workers import RayDirectory, connected  # noqa: PLC0415 - it imports Ray
+    from flows.ray.workers import connected, find_workers  # noqa: PLC0415 - it imports Ray
 
     with connected(master):
         yield open_pool(
-            RayDirectory(),
+            find_workers,
             [model, *workers.others],
             place=f"--master {master.address}",
             patience_s=params.serve.start_timeout_s,

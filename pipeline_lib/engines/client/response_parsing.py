@@ -134,10 +134,10 @@ def parse_completions(
             counts.
     """
     response = _checked(lambda: _Response.model_validate_json(content))
-    response.check_model(model)
     ordered = sorted(response.choices or (), key=lambda choice: choice.index)
     if not 0 < len(ordered) <= wanted:
         raise BadResponseError(f"{len(ordered)} completions for {wanted} requested")
+    response.check_model(model)
     return [
         _completion(
             choice,

@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from openai import APIConnectionError, APIError, AsyncOpenAI, OpenAIError
 
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
-from pipeline_lib.engines.client.connection import Connection
-from pipeline_lib.engines.client.outage import Outage
+from pipeline_lib.engines.client.connection import Connection, Outage
 from pipeline_lib.engines.client.response_parsing import (
     BadResponseError,
     BrokenStreamError,

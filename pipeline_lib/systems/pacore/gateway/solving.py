@@ -15,9 +15,9 @@ from pipeline_lib.engines.server.errors import ApiError
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.sampling.compute_cost import request_cost
 from pipeline_lib.systems.pacore.gateway.metrics import Failure, GatewayMetrics
-from pipeline_lib.systems.pacore.pool_session import PoolSession
 from pipeline_lib.systems.pacore.rounds import Calls, Drawn, Exchange, Setting, advance, solve
 from pipeline_lib.systems.pacore.solution import Question, Round, Solution
+from pipeline_lib.systems.pacore.worker_pool import PoolSession
 
 Upstream = Session | PoolSession
 DrawAnswers = Callable[[Calls], Coroutine[object, object, Drawn]]

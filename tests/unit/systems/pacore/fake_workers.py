@@ -59,15 +59,10 @@ class FakeWorker:
         return drawn
 
 
-@dataclass
-class FakeDirectory:
+def found_of(workers: Sequence[FakeWorker]):
     """Workers that stay listed whatever they do."""
-
-    workers: Sequence[FakeWorker]
-
-    def find(self):
-        return {worker.node_id: worker for worker in self.workers}
+    return lambda: {worker.node_id: worker for worker in workers}
 
 
 def pool_of(*workers: FakeWorker, models: Sequence[str] = ("A",), patience_s=5.0) -> WorkerPool:
-    return open_pool(FakeDirectory(workers), models, place="here", patience_s=patience_s)
+    return open_pool(found_of(workers), models, place="here", patience_s=patience_s)

@@ -8,7 +8,7 @@ import pytest
 from pipeline_lib.params_file import load_params
 from pipeline_lib.systems.pacore.workers import WorkerLostError
 from tests.unit.engines.scripted_server import MODEL
-from tests.unit.systems.pacore.fake_workers import FakeDirectory, FakeWorker, pool_of
+from tests.unit.systems.pacore.fake_workers import FakeWorker, found_of, pool_of
 from tests.unit.systems.pacore.running_gateway import running_gateway
 
 TURNS = [{"role": "user", "content": "What is 6 times 7?"}]
@@ -68,8 +68,8 @@ def test_a_lost_worker_costs_no_answer():
 def test_without_a_worker_the_status_is_503(route):
     """At once for the health, after the patience for a request."""
     pool = pool_of(FakeWorker("1"), patience_s=0.1)
-    pool.directory = FakeDirectory([])
-    pool.use({})
+    pool.find = found_of([])
+    pool.update({})
     with gateway_over(pool) as gateway:
         if route == "health":
             answer = httpx.get(f"{gateway.root_url}/health")

@@ -13,7 +13,7 @@ from pipeline_lib.sampling.compute_cost import request_cost
 from pipeline_lib.systems.pacore.drive import solve_all
 from pipeline_lib.systems.pacore.worker_pool import PATHS_PER_CALL
 from pipeline_lib.systems.pacore.workers import WorkerLeavingError, WorkerLostError
-from tests.unit.systems.pacore.fake_workers import FakeDirectory, FakeWorker, pool_of
+from tests.unit.systems.pacore.fake_workers import FakeWorker, found_of, pool_of
 from tests.unit.systems.pacore.scripted_chat import DECODING, TURNS, question, setting, text_of
 
 PROMPT = ServerChat().render(TURNS)
@@ -93,20 +93,20 @@ def test_a_model_without_a_worker_is_awaited():
     """A worker that joins in time draws; after the patience the batch ends, with the model's name."""
     workers: list[FakeWorker] = [FakeWorker("1")]
     pool = pool_of(*workers)
-    pool.directory = FakeDirectory([])
-    pool.use({})
+    pool.find = found_of([])
+    pool.update({})
 
     async def join_late():
         async with pool.open() as session:
             drawing = asyncio.create_task(session.draw(Request(prompt=PROMPT, seeds=[3]), DECODING))
             await asyncio.sleep(0.2)
             assert not drawing.done()
-            pool.directory = FakeDirectory([FakeWorker("2")])
+            pool.find = found_of([FakeWorker("2")])
             return await drawing
 
     assert texts(asyncio.run(join_late())) == [text_of("A" + PROMPT, 3)]
-    pool.directory, pool.patience_s = FakeDirectory([]), 0.1
-    pool.use({})
+    pool.find, pool.patience_s = found_of([]), 0.1
+    pool.update({})
     with pytest.raises(EngineDownError, match=r"no worker of A for 0\.1 s"):
         drawn_by(pool)
 
