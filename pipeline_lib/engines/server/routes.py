@@ -1,6 +1,6 @@
 """The ASGI app: OpenAI's routes and operational routes, on one embedded engine."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -13,11 +13,17 @@ from pipeline_lib.engines.context import context_of
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.embedded.generation import Prompt
+from pipeline_lib.engines.embedded.generation import EngineStoppedError, Generation, Prompt
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
 from pipeline_lib.engines.embedded.token_text import TokenDecoder
 from pipeline_lib.engines.middleware.host_guard import Hosts
-from pipeline_lib.engines.server.errors import ApiError
+from pipeline_lib.engines.server.delivery import (
+    END_OF_STREAM,
+    EventStream,
+    event_text,
+    json_response,
+)
+from pipeline_lib.engines.server.errors import ApiError, as_api_error
 from pipeline_lib.engines.server.front import guarded_app
 from pipeline_lib.engines.server.model_registry import ModelRegistry
 from pipeline_lib.engines.server.prometheus import counter, gauge, metrics_response
@@ -37,7 +43,6 @@ from pipeline_lib.engines.server.schemas import (
     LoadAdapterRequest,
     UnloadAdapterRequest,
 )
-from pipeline_lib.engines.server.streaming import PendingResponse
 from pipeline_lib.engines.tokens import decode_token, encode_text
 
 MAX_PENDING = 4096
@@ -168,16 +173,58 @@ class Routes:
             adapter=self.registry.resolve(body.model),
             streamed=body.stream,
         )
-        pending = PendingResponse(
-            engine=self.engine,
-            generation=generation,
-            layout=layout,
-            envelope=Envelope.new(kind=kind, prefix=prefix, model=body.model or self.registry.base),
-            usage=Usage(prompt_tokens=sum(map(len, prompts))),
-        )
+        envelope = Envelope.new(kind=kind, prefix=prefix, model=body.model or self.registry.base)
+        usage = Usage(prompt_tokens=sum(map(len, prompts)))
+
+        def release() -> None:
+            if generation.unfinished:
+                self.engine.cancel(generation)
+
         if body.stream:
-            return pending.event_stream(include_usage=body.include_usage)
-        return await pending.json_response(request)
+            texts = _events(generation, layout, envelope, usage, include_usage=body.include_usage)
+            return EventStream((text async for text in texts if text), release=release)
+        try:
+            return await json_response(request, _whole(generation, layout, envelope, usage))
+        finally:
+            release()
+
+
+async def _whole(
+    generation: Generation, layout: ResponseLayout, envelope: Envelope, usage: Usage
+) -> Json:
+    """One JSON object, after all completions have ended."""
+    choices: list[Json] = []
+    async for deltas in generation:
+        usage.add(deltas)
+        choices += map(layout.choice, deltas)
+    choices.sort(key=lambda choice: int(choice["index"]))
+    return envelope.wrap(choices, usage=usage.json())
+
+
+async def _events(
+    generation: Generation,
+    layout: ResponseLayout,
+    envelope: Envelope,
+    usage: Usage,
+    *,
+    include_usage: bool,
+) -> AsyncIterator[str]:
+    """Chunks as they are drawn, usage if requested, the end; a stopped engine ends it with an error chunk."""
+    none = {"usage": None} if include_usage else {}
+
+    def text(choices: Iterable[Json | None]) -> str:
+        return event_text(envelope.wrap([choice], **none) for choice in choices if choice)
+
+    yield text(map(layout.first_chunk, range(generation.size)))
+    try:
+        async for deltas in generation:
+            usage.add(deltas)
+            yield text(map(layout.chunk, deltas))
+        if include_usage:
+            yield event_text([envelope.wrap([], usage=usage.json())])
+    except EngineStoppedError as error:
+        yield event_text([as_api_error(error).body()])
+    yield END_OF_STREAM
 
 
 def make_app(
