@@ -23,7 +23,7 @@ def rollout_engine(
         from pipeline_lib.engines.embedded.embedded_engine import shared_engine  # noqa: PLC0415
 
         return shared_engine(model, batch_size=batch_size)
-    from pipeline_lib.engines.client.client import connect  # noqa: PLC0415
+    from pipeline_lib.engines.client.connect import connect  # noqa: PLC0415
 
     return connect(endpoint, serve, model=model)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.client.client import connect
+from pipeline_lib.engines.client.connect import connect
 from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.errors import BadInputError

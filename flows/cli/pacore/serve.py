@@ -21,7 +21,7 @@ from flows.cli.options import (
 from flows.cli.pacore.engine import DEFAULT_WORKERS, WorkerOptions, worker_pool
 from flows.cli.serving import RestartReport, exit_on_sigterm
 from flows.run.terminal import say
-from pipeline_lib.engines.client.client import OpenAIModel, connect
+from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.known.engine import HOST
 from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.launch.ports import lease_port
@@ -94,6 +94,9 @@ def _engine(
         served = served.model_copy(update={"model": model})
     say(f"starting {served.engine}; its output goes to {log_folder}")
     with serving_engine(served, model=model, log_folder=log_folder) as running:
+        # transformers, which takes seconds to import.
+        from pipeline_lib.engines.client.connect import connect  # noqa: PLC0415
+
         report = RestartReport(engine=running)
         yield connect(running.endpoint, served, model=model), report.update
 

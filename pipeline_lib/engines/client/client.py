@@ -9,14 +9,11 @@ connections break because the engine died, its requests are sent once more after
 """
 
 import asyncio
-import functools
 import json
-import pathlib
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.chat_model import (
     ChatFormat,
@@ -29,17 +26,11 @@ from pipeline_lib.engines.chat_model import (
 )
 from pipeline_lib.engines.client.connection import Connection, Outage
 from pipeline_lib.engines.client.session import Session, gather_all
-from pipeline_lib.engines.context import declared_context
 from pipeline_lib.engines.dialects import Dialect
 from pipeline_lib.engines.endpoint import Endpoint
-from pipeline_lib.engines.identity import model_identity
-from pipeline_lib.engines.known.table import dialect_of, engine_named
-from pipeline_lib.engines.tokens import encode_prompt
+from pipeline_lib.engines.known.table import dialect_of
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 
 class DrawCancelledError(ReasonloopError):
@@ -181,42 +172,3 @@ class OpenAIModel:
                 "serve.tokenizer to the model's Hugging Face folder or id"
             )
         return dialect
-
-
-def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> OpenAIModel:
-    """The client of the model at ``endpoint``.
-
-    Prompts are rendered by the tokenizer of ``model``, a Hugging Face folder or hub id; for an
-    external server by ``serve.tokenizer``, or by the server itself if that is null.
-
-    Raises:
-        BadInputError: the tokenizer cannot be loaded.
-    """
-    source = serve.tokenizer if engine_named(endpoint.engine).is_external else model
-    if source is None:
-        return OpenAIModel(endpoint=endpoint, serve=serve, chat_format=ServerChat())
-    from pipeline_lib.engines.pretrained import chat_format_of  # noqa: PLC0415 - it takes seconds
-
-    tokenizer = _cached_tokenizer(source, model_identity(source))
-
-    lock = threading.Lock()
-
-    def encode(text: str) -> list[int]:
-        with lock:  # tokenizers are not thread-safe
-            return encode_prompt(tokenizer, text)
-
-    return OpenAIModel(
-        endpoint=endpoint,
-        serve=serve,
-        chat_format=chat_format_of(tokenizer),
-        encode=encode,
-        context_tokens=declared_context(pathlib.Path(source)),
-    )
-
-
-@functools.lru_cache(maxsize=2)
-def _cached_tokenizer(source: str, _identity: str) -> "PreTrainedTokenizerBase":
-    """Read once per process, and again if the content behind the name has changed."""
-    from pipeline_lib.engines.pretrained import load_tokenizer  # noqa: PLC0415 - it takes seconds
-
-    return load_tokenizer(source)

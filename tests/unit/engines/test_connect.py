@@ -3,7 +3,8 @@
 import pytest
 
 from pipeline_lib.engines.chat_model import Message
-from pipeline_lib.engines.client.client import ServerChat, connect
+from pipeline_lib.engines.client.client import ServerChat
+from pipeline_lib.engines.client.connect import connect
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.endpoint import Endpoint
 from pipeline_lib.errors import BadInputError

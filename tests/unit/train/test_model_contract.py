@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from pipeline_lib.engines.chat_model import Decoding, Request
-from pipeline_lib.engines.client.client import connect
+from pipeline_lib.engines.client.connect import connect
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.embedded.scoring import PolicyScorer
 from pipeline_lib.engines.endpoint import Endpoint

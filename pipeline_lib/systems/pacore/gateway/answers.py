@@ -17,8 +17,7 @@ from pipeline_lib.engines.server.responses import ChatLayout, ChoiceFields, Enve
 from pipeline_lib.sampling.compute_cost import NOTHING
 from pipeline_lib.systems.pacore.gateway.solving import Solver, Step
 from pipeline_lib.systems.pacore.rounds import Calls, Drawn, Setting
-from pipeline_lib.systems.pacore.solution import Question, Solution
-from pipeline_lib.systems.pacore.solution_row import round_counts
+from pipeline_lib.systems.pacore.solution import Question, Solution, round_counts
 
 _LAYOUT = ChatLayout(
     fields=ChoiceFields(logprobs=False, alternatives=0, token_ids=False), name_of=str

@@ -8,7 +8,7 @@ import torch
 from peft import get_peft_model
 
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.client.client import connect
+from pipeline_lib.engines.client.connect import connect
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams, Method
