@@ -58,7 +58,8 @@ class Pool(Generic[_Item_contra, _Answer_co]):
         self._open_worker = open_worker
         self._num_workers = num_workers
         self._workers = [first] if first else []
-        self._free: queue.SimpleQueue[Worker[_Item_contra, _Answer_co]] = queue.SimpleQueue()
+        # The last one first: its caches are filled.
+        self._free: queue.LifoQueue[Worker[_Item_contra, _Answer_co]] = queue.LifoQueue()
         for worker in self._workers:
             self._free.put(worker)
         self._threads = ThreadPoolExecutor(num_workers + MAX_STRAGGLERS)
