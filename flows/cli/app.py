@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnknownOptionError
 
 from flows.run.failures import failure_line
 from flows.run.terminal import complain
@@ -20,25 +20,25 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 
 INTERRUPTED = 130
 COMMANDS = (
-    "loop.run:run",
-    "loop.stage:stage",
-    "loop.sample:sample",
-    "loop.verify:verify",
-    "loop.build:build",
+    "run:loop as run",
+    "run:stage",
+    "loop.lines:sample",
+    "loop.lines:verify",
+    "loop.lines:build",
     "loop.evaluate:evaluate",
-    "loop.stage:report",
+    "run:report",
     "loop.compute_curves:compute_curves",
     "frontier:frontier",
     "platform.promote:promote",
     "serve:serve",
     "files.overlap:overlap",
-    "files.import_model:import_model",
+    "files.data:import_model",
     "loop.stages:stages",
     "platform.kuberay:kuberay",
     "platform.doctor:doctor",
     "platform.deploy:deploy",
 )
-"""Functions by their modules in this package."""
+"""Functions by their modules in this package, with the name of the command where it is another."""
 GROUPS = {
     "server": (
         "The local Prefect server that runs are recorded on.",
@@ -58,7 +58,7 @@ GROUPS = {
             "prr.models:train",
             "prr.models:evaluate",
             "prr.models:show",
-            "prr.models:run",
+            "run:prr as run",
         ),
     ),
     "pacore": (
@@ -73,7 +73,7 @@ GROUPS = {
             "pacore.train:base",
             "pacore.train:train",
             "pacore.train:evaluate",
-            "pacore.train:run",
+            "run:pacore as run",
         ),
     ),
     "apr": (
@@ -85,17 +85,17 @@ GROUPS = {
             "apr.evaluate:evaluate",
             "apr.evaluate:trace",
             "apr.solve:solve",
-            "apr.models:run",
+            "run:apr as run",
         ),
     ),
     "classmate": (
         "Peers that continue a chain and share its reward (Classmate).",
         (
-            "classmate.run:run",
+            "run:classmate as run",
             "classmate.train:train",
             "classmate.train:evaluate",
             "classmate.probe:probe",
-            "classmate.run:show",
+            "classmate.probe:show",
         ),
     ),
     "stream": (
@@ -114,6 +114,25 @@ GROUPS = {
     ),
 }
 """Summary and functions of each group, likewise."""
+REPLACED = {
+    "compute-curves --strategies": "test_time.strategies=[majority,tree]",
+    "compute-curves --max-paths": "test_time.budgets=[1,2,4,8]",
+    **{
+        f"pacore {command} {option}": key
+        for command in ("solve", "batch")
+        for option, key in (
+            ("--preset", "pacore.widths=[32,4]"),
+            ("--widths", "pacore.widths=[32,4]"),
+            ("--compaction", "pacore.compaction=answer"),
+        )
+    },
+    "classmate probe --step": r"'classmate.step=\"\n\"'",
+    "classmate probe --max-new-tokens": "classmate.max_new_tokens=256",
+    "classmate probe --temperature": "classmate.temperature=0.7",
+    "classmate probe --top-p": "classmate.top_p=0.9",
+    "classmate probe --tokenizer": "serve.tokenizer=models/small",
+}
+"""Former options that repeated a param, and the value of `--set` in their place."""
 
 
 def build_app() -> App:
@@ -134,10 +153,11 @@ def build_app() -> App:
 
 
 def _register(app: App, commands: Sequence[str]) -> None:
-    for path in (f"{__package__}.{command}" for command in commands):
+    for command in commands:
+        path, _, name = f"{__package__}.{command}".partition(" as ")
         # Cyclopts lists a lazy command without a summary unless `help` is given, and then shows
         # `help` in place of the docstring; so it is the docstring.
-        app.command(path, help=docstring(path))
+        app.command(path, name=name or None, help=docstring(path))
 
 
 def docstring(path: str) -> str:
@@ -161,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         build_app()(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        complain(str(error))
+        complain(_replacement(error) or str(error))
         sys.exit(BadInputError.exit_code)
     except ReasonloopError as error:
         complain(str(error))
@@ -174,6 +194,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         complain(line)
         sys.exit(ReasonloopError.exit_code)
+
+
+def _replacement(error: CycloptsError) -> str | None:
+    """What replaces the unknown option; None if it never was one."""
+    if not isinstance(error, UnknownOptionError):
+        return None
+    option = (error.token.keyword or error.token.value).partition("=")[0]
+    param = REPLACED.get(" ".join((*(error.command_chain or ()), option)))
+    return param and f"{option} is now --set {param}"
 
 
 def command() -> None:

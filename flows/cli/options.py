@@ -66,12 +66,12 @@ class ParamsOptions:
         ),
     ] = ()
 
-    def load(self, given: Mapping[str, object] = MappingProxyType({}), *more: str) -> Params:
-        """Read and check the params; options that are ``given``, by key, and ``more`` override them."""
+    def load(self, given: Mapping[str, object] = MappingProxyType({})) -> Params:
+        """Read and check the params; options that are ``given``, by key, override them."""
         options = [
             f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None
         ]
-        overrides = [*self.overrides, *options, *more]
+        overrides = [*self.overrides, *options]
         return load_params(self.params_file, profile=self.profile, overrides=overrides)
 
 

@@ -40,15 +40,6 @@ def orchestrated(
             yield run
 
 
-def run_whole(system: System, root: pathlib.Path, params: Params) -> Run:
-    """Run all stages of a system in the workspace ``root``; as `orchestrated`."""
-    with orchestrated(system, root, params) as run:
-        from flows.system import run_system  # noqa: PLC0415 - see `orchestrated`
-
-        run_system(system, run)
-    return run
-
-
 @contextmanager
 def served() -> Iterator[None]:
     """A Prefect server for the block, which is left by SystemExit if the server dies.

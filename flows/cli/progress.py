@@ -4,8 +4,9 @@ The bars of a run read the workspace's events, which threads and Ray workers wri
 """
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Protocol
 
 from rich.console import Console
@@ -25,6 +26,10 @@ from pipeline_lib.telemetry import Event, WorkFollower, work_label
 _REFRESH_S = 0.25
 
 
+StepCallback = Callable[[int, int, Mapping[str, float]], None]
+"""Of the steps done, their total, and the metrics of the last one."""
+
+
 class Moved(Protocol):
     """A callback of the number done and the total; the metrics of a training's step are not shown."""
 
@@ -32,8 +37,8 @@ class Moved(Protocol):
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Moved]:
-    """Yield the callback of a bar, which is removed at the end."""
+def progress_bar(title: str, *others: StepCallback) -> Iterator[Moved]:
+    """Yield the callback of a bar, which is removed at the end; it also calls ``others``."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -42,7 +47,15 @@ def progress_bar(title: str) -> Iterator[Moved]:
     )
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task(title, total=None)
-        yield lambda done, total, _metrics=None: progress.update(bar, completed=done, total=total)
+
+        def moved(
+            done: int, total: int, metrics: Mapping[str, float] = MappingProxyType({})
+        ) -> None:
+            progress.update(bar, completed=done, total=total)
+            for other in others:
+                other(done, total, metrics)
+
+        yield moved
 
 
 class ProgressView:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pathlib
+import pkgutil
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -14,6 +16,12 @@ if TYPE_CHECKING:  # every command imports this module, and matplotlib and scipy
     from pipeline_lib.study.pages.tables import Table as ReportTable
     from pipeline_lib.study.study import Study
 
+_FURTHER = {
+    "loop": "pipeline_lib.systems.loop.finished_run:compute_tables",
+    "prr": "pipeline_lib.systems.prr.study:figure_tables",
+}
+"""Functions that make further tables from the study of a system."""
+
 
 def print_claims(study: Study) -> None:
     """Print the claims of a study, the first in bold."""
@@ -23,23 +31,33 @@ def print_claims(study: Study) -> None:
         say(sentence)
 
 
-def print_evaluation(folder: pathlib.Path) -> None:
-    """Print the study that was written into a folder."""
+def print_evaluation(folder: pathlib.Path, *, model: str | None = None) -> None:
+    """Print the tables of the study in a folder, its claims, and the paths of its files.
+
+    Args:
+        folder: of metrics.json.
+        model: show the arms of this model alone.
+    """
+    from pipeline_lib.study.pages.page import REPORT_NAME, study_tables  # noqa: PLC0415 - see above
     from pipeline_lib.study.study import METRICS_NAME, read_study  # noqa: PLC0415 - see above
 
-    print_study(read_study(folder / METRICS_NAME), folder)
-
-
-def print_study(study: Study, folder: pathlib.Path) -> None:
-    """Print the tables of a study, its claims, and the paths of its files in ``folder``."""
-    from pipeline_lib.study.pages.page import REPORT_NAME, study_tables  # noqa: PLC0415 - see above
-    from pipeline_lib.study.study import METRICS_NAME  # noqa: PLC0415 - see above
-
-    for table in study_tables(study):
+    study = read_study(folder / METRICS_NAME)
+    if model is not None:
+        own = {one.name for one in study.arms if one.settings["model"] == model}
+        study = replace(
+            study,
+            points=tuple(one for one in study.points if one.arm in own),
+            differences=tuple(one for one in study.differences if one.arm in own),
+        )
+    further = (
+        pkgutil.resolve_name(_FURTHER[study.system])(study) if study.system in _FURTHER else ()
+    )
+    for table in (*study_tables(study), *further):
         print_table(table)
     print_claims(study)
-    for name in (METRICS_NAME, REPORT_NAME):
-        say(str(folder / name))
+    for name in (METRICS_NAME, REPORT_NAME, "rollouts.jsonl", "submission.json"):
+        if (folder / name).exists():
+            say(str(folder / name))
 
 
 def print_table(table: ReportTable) -> None:

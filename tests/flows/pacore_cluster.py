@@ -22,7 +22,7 @@ from tests.unit.systems.pacore.scripted_chat import chat_response, text_of
 
 NUM_QUESTIONS = 6
 GIVE_UP_S = 180.0
-ROUNDS = ("--widths", "16,2")
+ROUNDS = ("--set", "pacore.widths=[16,2]")
 """Calls of workers: two of 8 paths, one of 2 paths and the synthesis."""
 NUM_CALLS = 4 * NUM_QUESTIONS
 ONE_AT_A_TIME = ("--set", "serve.concurrency=8")

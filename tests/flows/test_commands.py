@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from flows.cli.app import main
-from flows.cli.loop.verify import verify
+from flows.cli.loop.lines import verify
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
@@ -216,16 +216,12 @@ def test_a_command_imports_what_it_needs():
     heavy = {"pydantic", "prefect", "torch", "transformers", "pyarrow", "numpy", "scipy"}
     assert not heavy & modules_after("from flows.cli.app import build_app; build_app()")
     on_files = (
-        "from flows.cli.loop import build, evaluate, sample, stages, verify; "
-        "from flows.cli.files import overlap"
+        "from flows.cli.loop import evaluate, lines, stages; from flows.cli.files import overlap"
     )
     assert not {"prefect", "torch", "transformers"} & modules_after(on_files)
-    runs = (
-        "import flows.cli.loop.stage, flows.cli.loop.run, flows.cli.apr.models, flows.cli.prr.models, "
-        "flows.cli.pacore.train, flows.cli.classmate.run"
-    )
+    runs = "import flows.cli.run, flows.cli.prr.models, flows.cli.pacore.train, flows.cli.classmate.probe"
     assert not {"scipy", "matplotlib", "torch"} & modules_after(runs)
-    stage = "from flows.cli.loop import stage; from flows import post_training"
+    stage = "from flows.cli import run; from flows import post_training"
     assert not {"torch", "transformers"} & modules_after(stage)
 
 

@@ -12,7 +12,7 @@ from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.study import read_study
 from pipeline_lib.telemetry import events_size, read_events
 
-OPTIONS = ("--profile", "smoke", "--runner", "thread", "--max-paths", "4")
+OPTIONS = ("--profile", "smoke", "--runner", "thread", "--set", "test_time.budgets=[1,2,4]")
 PARTS = {"drawn", "beam-4", "tree"}
 
 
@@ -84,7 +84,7 @@ def test_other_strategies_reuse_paths(computed, reasonloop, tmp_path):
     """Other selectors on the same paths draw no path; only the curves are made again."""
     root = shutil.copytree(computed, tmp_path / "fewer")
     begin = events_size(root)
-    some = ("--strategies", "self-certainty,majority,tree")
+    some = ("--set", "test_time.strategies=[self-certainty,majority,tree]")
     done = reasonloop("compute-curves", "--workspace", root, *OPTIONS, *some)
     assert done.returncode == 0, done.stderr
     labels = [e["label"] for e in read_events(root, offset=begin) if e["event"] == "work"]
@@ -105,10 +105,8 @@ def test_drawn_tokens_count_towards_the_budget(computed):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--strategies", "majority,luck"], "test_time.strategies"),
-        (["--strategies", ""], "test_time.strategies"),
-        (["--strategies", "tree,tree"], "each may be given once"),
-        (["--max-paths", "0"], "max-paths"),
+        (["--set", "test_time.strategies=[tree,tree]"], "each may be given once"),
+        (["--max-paths", "4"], "--max-paths is now --set test_time.budgets=[1,2,4,8]"),
         (["--policy", "best"], "policy"),
         (["--set", "test_time.budgets=[0]"], "test_time.budgets"),
         (["--set", "test_time.beam.value=gold"], "test_time.beam.value"),

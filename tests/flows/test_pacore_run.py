@@ -62,7 +62,7 @@ def test_other_strategies_are_evaluated_with_the_same_models(
 def test_the_synthesizer_answers(reasonloop, pacore_run):
     """`pacore solve` asks it in its compact form, over two rounds."""
     model = Workspace(pacore_run).pacore.model
-    done = reasonloop("pacore", "solve", model, "3,5=8", "--widths", "2")
+    done = reasonloop("pacore", "solve", model, "3,5=8", "--set", "pacore.widths=[2]")
     assert done.returncode == 0, done.stderr
     assert "round 2 of 2: 1 paths" in done.stdout
 

@@ -1,4 +1,4 @@
-"""`reasonloop apr generate`, `train`, `rl` and `run`."""
+"""`reasonloop apr generate`, `train` and `rl`."""
 
 import pathlib
 from collections.abc import Mapping
@@ -6,24 +6,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter, validators
 
-from flows.cli.options import (
-    AT_LEAST_ONE,
-    DEFAULT_PARAMS,
-    DEFAULT_SEEDS,
-    DEFAULT_WORKSPACE,
-    ModelFolder,
-    ParamsOptions,
-    SeedOptions,
-    WorkspaceOptions,
-)
-from flows.cli.orchestrated import run_whole
+from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ModelFolder, ParamsOptions
 from flows.cli.progress import progress_bar
-from flows.cli.seeds import run_each
-from flows.cli.tables import print_evaluation
 from flows.run.terminal import say
-from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.apr.countdown.sequences import KINDS
-from pipeline_lib.systems.apr.stages import APR
 
 Minutes = Annotated[
     float | None,
@@ -150,13 +136,7 @@ def rl(
 
     output = output.resolve()
     trackers = trackers_beside(output, loaded.execution.report_to)
-    with progress_bar("rl") as moved:
-
-        def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
-            moved(step, total)
-            shown = [text.format(metrics[name]) for name, text in _SHOWN.items() if name in metrics]
-            say(f"step {step} of {total}: {', '.join(shown)}")
-
+    with progress_bar("rl", _say_step) as moved:
         manifest = train_by_rl(
             model.resolve(),
             data.resolve(),
@@ -164,7 +144,7 @@ def rl(
             loaded.apr.rl,
             seed=loaded.seed,
             max_seconds=_seconds(minutes),
-            progress=progress,
+            progress=moved,
             trackers=trackers,
         )
     tokens = manifest.counts["drawn_tokens"]
@@ -173,31 +153,10 @@ def rl(
     )
 
 
+def _say_step(step: int, total: int, metrics: Mapping[str, float]) -> None:
+    shown = [text.format(metrics[name]) for name, text in _SHOWN.items() if name in metrics]
+    say(f"step {step} of {total}: {', '.join(shown)}")
+
+
 def _seconds(minutes: float | None) -> float | None:
     return None if minutes is None else 60 * minutes
-
-
-def run(
-    *,
-    options: WorkspaceOptions = DEFAULT_WORKSPACE,
-    params: ParamsOptions = DEFAULT_PARAMS,
-    seeds: SeedOptions = DEFAULT_SEEDS,
-) -> None:
-    """Run data, both trainings of a parallel and a serial model, and the comparison as one flow in a workspace.
-
-    The condition of each model is the most accurate one on the valid problems. Finished stages are reused, so the
-    same command resumes a broken run.
-
-    **Examples:**
-
-        reasonloop apr run
-        reasonloop apr run --workspace /tmp/trial --set apr.sft.tokens=4000000
-        reasonloop apr run --workspace /tmp/trial --seeds 7,8,9
-    """
-    run_each(APR.name, options, params, seeds, _run)
-
-
-def _run(root: pathlib.Path, params: Params) -> None:
-    run = run_whole(APR, root, params)
-    folder = run.workspace.apr.reports
-    print_evaluation(folder)

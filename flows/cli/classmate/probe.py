@@ -1,11 +1,13 @@
-"""`reasonloop classmate probe`."""
+"""`reasonloop classmate probe` and `show`."""
 
 import pathlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 from pydantic import ValidationError
+from rich.table import Table
 
 from flows.cli.options import (
     AT_LEAST_ONE,
@@ -13,12 +15,11 @@ from flows.cli.options import (
     Engine,
     LinesFile,
     ParamsOptions,
-    Temperature,
     read_named,
 )
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_claims, print_table
-from flows.run.terminal import say
+from flows.run.terminal import console, say
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.line_fields import line_error
@@ -26,7 +27,8 @@ from pipeline_lib.params.classmate import ClassmateParams, PeerParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import check_output
 
-_DEFAULTS = ClassmateParams()
+if TYPE_CHECKING:
+    from pipeline_lib.systems.classmate.draw_files import AskedPrefix, DrawRecord
 
 
 @Parameter(name="*")
@@ -49,10 +51,6 @@ class PeerOptions:
         str | None,
         Parameter(help="OpenAI-compatible server, as in http://127.0.0.1:8300/v1."),
     ] = None
-    tokenizer: Annotated[
-        str | None,
-        Parameter(help="Hugging Face folder or id with the tokenizer of the model at --url."),
-    ] = None
 
     def peers(self, serve: ServeParams) -> tuple[PeerParams, ...]:
         """The classmates, with distinct names.
@@ -63,10 +61,9 @@ class PeerOptions:
         if self.url is not None and self.engine not in {None, "url"}:
             raise BadInputError(f"--engine {self.engine} --url {self.url}: give one of them")
         form = "NAME=MODEL, as in small=models/small"
-        given = {"engine": self.engine, "tokenizer": self.tokenizer}
+        changes = {} if self.engine is None else {"engine": self.engine}
         if self.url is not None:
-            given |= {"engine": "url", "url": self.url}
-        changes = {name: value for name, value in given.items() if value is not None}
+            changes = {"engine": "url", "url": self.url}
         try:
             own = ServeParams.model_validate(serve.model_dump() | changes)
             named = [read_named(one, form, option="--classmate ") for one in self.classmate]
@@ -78,52 +75,7 @@ class PeerOptions:
             raise line_error(error, where="--classmate") from None
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class DrawOptions:
-    """Options for the continuations."""
-
-    samples: Annotated[
-        int, Parameter(help="Continuations of each prefix.", validator=AT_LEAST_ONE)
-    ] = 8
-    step: Annotated[str, Parameter(help=r"Separator of the steps; \n is a line break.")] = r"\n"
-    shuffled: Annotated[
-        bool,
-        Parameter(
-            negative="", help="Also continue prefixes of another problem's chain, a control."
-        ),
-    ] = False
-    max_new_tokens: Annotated[int, Parameter(help="Of a continuation.", validator=AT_LEAST_ONE)] = (
-        _DEFAULTS.max_new_tokens
-    )
-    temperature: Temperature = _DEFAULTS.temperature
-    top_p: Annotated[
-        float, Parameter(help="Above 0, at most 1.", validator=validators.Number(gt=0, lte=1))
-    ] = _DEFAULTS.top_p
-
-    @property
-    def separator(self) -> str:
-        r"""The separator with its line breaks.
-
-        Raises:
-            BadInputError: it is empty.
-        """
-        if not self.step:
-            raise BadInputError(r"--step: is empty; give the separator of the steps, as in '\n'")
-        return self.step.replace(r"\n", "\n")
-
-    @property
-    def decoding(self) -> Decoding:
-        """The sampling parameters."""
-        return Decoding(
-            temperature=self.temperature, top_p=self.top_p, max_new_tokens=self.max_new_tokens
-        )
-
-
-DEFAULT_DRAWS = DrawOptions()
-
-
-def probe(
+def probe(  # noqa: PLR0913 - one argument per option
     source: Annotated[
         pathlib.Path,
         Parameter(
@@ -138,7 +90,15 @@ def probe(
         pathlib.Path | None,
         Parameter(help="Page with the curve, the steps by lift and the chains."),
     ] = None,
-    draws: DrawOptions = DEFAULT_DRAWS,
+    samples: Annotated[
+        int, Parameter(help="Continuations of each prefix.", validator=AT_LEAST_ONE)
+    ] = 8,
+    shuffled: Annotated[
+        bool,
+        Parameter(
+            negative="", help="Also continue prefixes of another problem's chain, a control."
+        ),
+    ] = False,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     r"""Let classmates continue given chains from every number of kept steps; a killed command continues.
@@ -151,11 +111,15 @@ def probe(
 
         reasonloop classmate probe chains.jsonl --classmate small=models/small --output probe.jsonl --html probe.html
         reasonloop classmate probe chains.jsonl --classmate a=models/a --classmate b=models/b --shuffled --output probe.jsonl
-        reasonloop classmate probe chains.jsonl --classmate s=NAME --url http://host:8000/v1 --tokenizer models/small --output probe.jsonl
+        reasonloop classmate probe chains.jsonl --classmate s=NAME --url http://host:8000/v1 --set serve.tokenizer=models/small --output probe.jsonl
     """
     loaded = params.load()
-    given = peers.peers(loaded.serve)
-    separator = draws.separator
+    classmate, given = loaded.classmate, peers.peers(loaded.serve)
+    decoding = Decoding(
+        temperature=classmate.temperature,
+        top_p=classmate.top_p,
+        max_new_tokens=classmate.max_new_tokens,
+    )
     check_output(output, source=source)
     if html is not None:
         check_output(html, source=source)
@@ -172,13 +136,13 @@ def probe(
         probe_chains,
     )
 
-    chains = read_chains(source, step=separator)
+    chains = read_chains(source, step=classmate.step)
     checked = check_peers(given, chains)
     setting = ProbeSetting(
-        samples=draws.samples,
-        decoding=draws.decoding,
+        samples=samples,
+        decoding=decoding,
         seed=loaded.seed,
-        shuffled=draws.shuffled,
+        shuffled=shuffled,
         verify=loaded.verify,
         level=loaded.evaluate.confidence_level,
     )
@@ -203,3 +167,80 @@ def probe(
     for path in (output, html):
         if path is not None:
             say(str(path))
+
+
+def show(
+    draws: Annotated[
+        pathlib.Path,
+        Parameter(
+            help="Folder of draws: data/classmate/draws of a workspace, or OUTPUT.draws of `train`.",
+            validator=validators.Path(exists=True, file_okay=False),
+        ),
+    ],
+    /,
+    *,
+    step: Annotated[
+        int | None,
+        Parameter(
+            help="Updates before the draw, from 0: line n of training_log.jsonl is --step n-1. Default: the last."
+        ),
+    ] = None,
+    problem: Annotated[
+        str | None, Parameter(help="Id of the problem; default: the first of the draw.")
+    ] = None,
+) -> None:
+    """Print prefixes, continuations and scores of a draw of a training with peers.
+
+    **Examples:**
+
+        reasonloop classmate show data/classmate/draws
+        reasonloop classmate show data/classmate/draws --step 40 --problem countdown-2.3.5.9-24
+    """
+    draw = _read_draw(draws, step)
+    ids = list(dict.fromkeys(path.problem_id for path in draw.paths))
+    if not ids:
+        raise BadInputError(f"step {draw.step}: the draw has no paths; give another --step")
+    chosen = problem or ids[0]
+    if chosen not in ids:
+        raise BadInputError(f"--problem {chosen}: is not in this draw; there are {', '.join(ids)}")
+    say(f"step {draw.step}, problem {chosen}")
+    for name, value in draw.figures.items():
+        say(f"  {name} {value:.3f}")
+    paths = [path for path in draw.paths if path.problem_id == chosen]
+    asked = {one.prefix: one for one in draw.prefixes if one.problem_id == chosen}
+    table = Table("path", "prefix", "peer", "continuation", "score", box=None, pad_edge=False)
+    for place, path in enumerate(paths, 1):
+        numbers = ", ".join(
+            f"{name} {'none' if value is None else f'{value:g}'}"
+            for name, value in (("base", path.base), ("bonus", path.bonus), ("reward", path.reward))
+        )
+        table.add_row(str(place), path.completion, "", numbers, "")
+        for row in _continuation_rows(None if path.prefix is None else asked.get(path.prefix)):
+            table.add_row("", *row)
+    console.print(table, markup=False)
+
+
+def _read_draw(folder: pathlib.Path, step: int | None) -> "DrawRecord":
+    """A draw of the training that was last written to, whose folder is printed."""
+    from pipeline_lib.systems.classmate.draw_files import draw_files, read_draw  # noqa: PLC0415 - after the help
+
+    inner = [path for path in folder.iterdir() if path.is_dir()]
+    trainings = [files for place in (folder, *inner) if (files := dict(draw_files(place)))]
+    if not trainings:
+        raise BadInputError(f"{folder}: has no draws; give data/classmate/draws of a workspace")
+    files = max(trainings, key=lambda own: max(path.stat().st_mtime for path in own.values()))
+    if step is not None and step not in files:
+        raise BadInputError(f"--step {step}: is not kept; there are {min(files)} to {max(files)}")
+    path = files[max(files) if step is None else step]
+    draw = read_draw(path)
+    say(f"training {path.parent}")
+    return draw
+
+
+def _continuation_rows(asked: "AskedPrefix | None") -> Iterator[tuple[str, str, str, str]]:
+    if asked is None:
+        return
+    for peer, continuations in asked.continuations.items():
+        for one in continuations:
+            score = one.failure or ("right" if one.right else "wrong")
+            yield asked.prefix, peer, one.text, score

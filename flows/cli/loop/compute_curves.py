@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
+from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOptions
 from flows.cli.orchestrated import orchestrated
 from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import say
@@ -20,22 +20,6 @@ def compute_curves(
     policy: Annotated[
         Literal["base", "trained", "both"], Parameter(help="Policy of the workspace.")
     ] = "trained",
-    strategies: Annotated[
-        str | None,
-        Parameter(
-            help="Some of single, oracle, likelihood, mean-logprob, self-certainty, majority, "
-            "likelihood-vote, self-certainty-vote, borda-vote, beam and tree, separated by commas; "
-            "default: test_time.strategies of the params file."
-        ),
-    ] = None,
-    max_paths: Annotated[
-        int | None,
-        Parameter(
-            help="Largest budget: paths, beam branches or tree rollouts per problem; the curve also has "
-            "every power of two below it.",
-            validator=AT_LEAST_ONE,
-        ),
-    ] = None,
     options: RunOptions = DEFAULT_RUN,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -49,14 +33,10 @@ def compute_curves(
     **Examples:**
 
         reasonloop compute-curves --workspace /tmp/trial
-        reasonloop compute-curves --policy both --strategies single,majority,tree --max-paths 16
-        reasonloop compute-curves --set test_time.tree.exploration=0.5 --set test_time.beam.expansion=2
+        reasonloop compute-curves --policy both --set test_time.strategies=[single,majority,tree]
+        reasonloop compute-curves --set test_time.budgets=[1,2,4,8,16] --set test_time.tree.exploration=0.5
     """
-    more = [f"test_time.strategies=[{strategies}]"] if strategies is not None else []
-    if max_paths is not None:
-        powers = [2**power for power in range(max_paths.bit_length()) if 2**power < max_paths]
-        more.append(f"test_time.budgets={[*powers, max_paths]}")
-    loaded = params.load(options.given, *more)
+    loaded = params.load(options.given)
     policies: tuple[PolicyName, ...] = ("base", "trained") if policy == "both" else (policy,)
     workspace = Workspace(options.workspace.resolve())
     check_finished(workspace, loaded, policies)

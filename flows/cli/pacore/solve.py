@@ -3,8 +3,7 @@
 import itertools
 import pathlib
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -22,9 +21,7 @@ from flows.cli.pacore.engine import DEFAULT_WORKERS, WorkerOptions, opened_engin
 from flows.cli.progress import progress_bar
 from flows.run.terminal import say
 from pipeline_lib.engines.chat_model import Message
-from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params.pacore import PRESETS, Compaction
-from pipeline_lib.params.whole import Params
+from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.systems.pacore.batch import solve_file
 from pipeline_lib.systems.pacore.consensus import Method, consensus_of_file
 from pipeline_lib.systems.pacore.drive import solve_all
@@ -33,57 +30,7 @@ from pipeline_lib.systems.pacore.settings import check_lengths, open_setting
 from pipeline_lib.systems.pacore.solution import Question, Round, Solution
 from pipeline_lib.terminal_text import one_line
 
-if TYPE_CHECKING:
-    PresetName = str
-else:
-    # Choices at run time; a type checker accepts literal values only.
-    PresetName = Literal[tuple(PRESETS)]
-
 _MESSAGE_CHARACTERS = 100
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class RoundOptions:
-    """Options for the rounds of `solve` and `batch`."""
-
-    preset: Annotated[
-        PresetName | None,
-        Parameter(help="Widths by name: low 4, medium 16, high 32,4; one last call follows."),
-    ] = None
-    widths: Annotated[
-        str | None, Parameter(help="Paths of each round before the last call, as in 32,4.")
-    ] = None
-    compaction: Annotated[Compaction | None, Parameter(help="What later rounds see of a path.")] = (
-        None
-    )
-    engine: EngineOption = None
-
-    def load(self, params: ParamsOptions) -> Params:
-        """The params with these options as overrides; BadInputError for an unknown or unusable value."""
-        if self.preset is not None and self.widths is not None:
-            raise BadInputError(f"--preset {self.preset} --widths {self.widths}: give one of them")
-        widths = PRESETS[self.preset] if self.preset is not None else _widths(self.widths)
-        given = {
-            "pacore.widths": widths,
-            "pacore.compaction": self.compaction,
-            "serve.engine": self.engine,
-        }
-        # Widths that are given replace a population of the params.
-        rounds = ["pacore.rsa=null"] if widths is not None else []
-        return params.load(given, *rounds)
-
-
-def _widths(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        return [int(width) for width in text.split(",")]
-    except ValueError:
-        raise BadInputError(f"--widths {text}: give numbers and commas, as in 32,4") from None
-
-
-DEFAULT_ROUNDS = RoundOptions()
 
 
 def solve(
@@ -91,7 +38,7 @@ def solve(
     question: Annotated[str, Parameter(help="The question, as the user would ask it.")],
     /,
     *,
-    rounds: RoundOptions = DEFAULT_ROUNDS,
+    engine: EngineOption = None,
     workspace: EngineLogs = DEFAULT_RUN.workspace,
     workers: WorkerOptions = DEFAULT_WORKERS,
     params: ParamsOptions = DEFAULT_PARAMS,
@@ -101,21 +48,21 @@ def solve(
     **Examples:**
 
         reasonloop pacore solve models/smollm2 "Tom has 3 bags of 12 marbles. How many marbles are there?"
-        reasonloop pacore solve models/smollm2 "..." --preset high --compaction answer
+        reasonloop pacore solve models/smollm2 "..." --set pacore.widths=[32,4] --set pacore.compaction=answer
         reasonloop pacore solve NAME "..." --engine url --set serve.url=http://host:8000/v1
         reasonloop pacore solve models/smollm2 "..." --master 127.0.0.1:6400
     """
-    workers.check(engine=rounds.engine)
-    loaded = rounds.load(params)
+    workers.check(engine=engine)
+    loaded = params.load({"serve.engine": engine})
     asked = Question(id="question", conversation=[Message.user(question)])
     with (
-        opened_engine(model, loaded, workers, log_folder=workspace.resolve() / "logs") as engine,
-        open_setting(engine, loaded.pacore, loaded.verify, seed=loaded.seed) as setting,
+        opened_engine(model, loaded, workers, log_folder=workspace.resolve() / "logs") as drawing,
+        open_setting(drawing, loaded.pacore, loaded.verify, seed=loaded.seed) as setting,
     ):
         check_lengths([asked], setting)
         found: list[Solution] = []
         solve_all(
-            engine,
+            drawing,
             [asked],
             setting,
             together=1,
@@ -167,7 +114,7 @@ def batch(
     /,
     *,
     output: LinesFile,
-    rounds: RoundOptions = DEFAULT_ROUNDS,
+    engine: EngineOption = None,
     workers: WorkerOptions = DEFAULT_WORKERS,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -179,11 +126,11 @@ def batch(
     **Examples:**
 
         reasonloop pacore batch models/smollm2 questions.jsonl --output answers.jsonl
-        reasonloop pacore batch models/smollm2 questions.jsonl --output answers.jsonl --widths 8,2
+        reasonloop pacore batch models/smollm2 questions.jsonl --output answers.jsonl --set pacore.widths=[8,2]
         reasonloop pacore batch A questions.jsonl --output answers.jsonl --master 127.0.0.1:6400 --with B
     """
-    workers.check(engine=rounds.engine)
-    loaded = rounds.load(params)
+    workers.check(engine=engine)
+    loaded = params.load({"serve.engine": engine})
     opening = opened_engine(model, loaded, workers, log_folder=output.resolve().parent / "logs")
     with progress_bar("pacore") as moved:
         solved = solve_file(source, output, opening=opening, params=loaded, on_progress=moved)

@@ -1,40 +1,29 @@
-"""`reasonloop pacore base`, `train`, `evaluate` and `run`: models, and what they are compared by."""
+"""`reasonloop pacore base`, `train` and `evaluate`."""
 
 import pathlib
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from flows.cli.options import (
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
-    DEFAULT_RUN,
-    DEFAULT_SEEDS,
     EngineOption,
     ModelFolder,
     ParamsOptions,
-    RunOptions,
-    SeedOptions,
     Workers,
 )
-from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
-from flows.cli.seeds import run_each
-from flows.cli.tables import print_counts, print_evaluation, print_study
+from flows.cli.tables import print_counts, print_evaluation
 from flows.run.admission import check_trackers
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.systems.pacore.message_cache import read_cache
-from pipeline_lib.systems.pacore.stages import PACORE
-
-if TYPE_CHECKING:
-    from pipeline_lib.study.study import Study
 
 
 def base(
@@ -163,42 +152,3 @@ def evaluate(
             on_progress=moved,
         )
     print_evaluation(output)
-
-
-def run(
-    *,
-    options: RunOptions = DEFAULT_RUN,
-    params: ParamsOptions = DEFAULT_PARAMS,
-    seeds: SeedOptions = DEFAULT_SEEDS,
-) -> None:
-    """Train a synthesizer from the policy of a finished `reasonloop run`, and compare it with votes.
-
-    Four stages in the same workspace: judged paths of the policy for the train problems, training, its control
-    on plain prompts, evaluation on the test problems. Finished stages are reused.
-
-    **Examples:**
-
-        reasonloop pacore run
-        reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
-        reasonloop pacore run --workspace /tmp/trial --seeds 7,8,9
-    """
-    run_each(PACORE.name, options, params, seeds, _run)
-
-
-def _run(root: pathlib.Path, params: Params) -> None:
-    run = run_whole(PACORE, root, params)
-    folder = run.workspace.pacore.reports
-    from pipeline_lib.study.study import METRICS_NAME, read_study  # noqa: PLC0415 - scipy is slow
-
-    study = read_study(folder / METRICS_NAME)
-    print_study(_of_synthesizer(study), folder)
-
-
-def _of_synthesizer(study: "Study") -> "Study":
-    """Without the figures of the other models."""
-    own = {one.name for one in study.arms if one.settings["model"] == "synthesizer"}
-    return replace(
-        study,
-        points=tuple(one for one in study.points if one.arm in own),
-        differences=tuple(one for one in study.differences if one.arm in own),
-    )

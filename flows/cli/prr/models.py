@@ -1,8 +1,7 @@
-"""`reasonloop prr train`, `evaluate`, `show` and `run`."""
+"""`reasonloop prr train`, `evaluate` and `show`."""
 
 import pathlib
 import sys
-from collections.abc import Mapping
 from typing import Annotated
 
 from cyclopts import Parameter, validators
@@ -10,24 +9,16 @@ from cyclopts import Parameter, validators
 from flows.cli.options import (
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
-    DEFAULT_SEEDS,
-    DEFAULT_WORKSPACE,
     ModelFolder,
     ParamsOptions,
-    SeedOptions,
-    WorkspaceOptions,
 )
-from flows.cli.orchestrated import run_whole
 from flows.cli.progress import progress_bar
-from flows.cli.seeds import run_each
-from flows.cli.tables import print_claims, print_table
+from flows.cli.tables import print_evaluation
 from flows.run.ranks import run_ranks
 from flows.run.terminal import console, say
 from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
-from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.prr.stages import PRR
 from pipeline_lib.train.tracking.step_log import open_trackers
 
 # Each rank runs the command; rank 0 prints.
@@ -86,19 +77,14 @@ def train(
         phase="prr",
         facts=loaded.prr.model_dump(mode="json"),
     )
-    with trackers as log_step, progress_bar("train") as moved:
-
-        def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
-            moved(step, total)
-            log_step(step, total, metrics)
-
+    with trackers as log_step, progress_bar("train", log_step) as moved:
         manifest = train_on(
             data.resolve(),
             output.resolve(),
             loaded.prr,
             seed=loaded.seed,
             max_seconds=None if minutes is None else 60 * minutes,
-            progress=progress,
+            progress=moved,
         )
     say(f"model: {output}, {manifest.counts['steps']:.0f} steps, digest {manifest.digest[:16]}")
 
@@ -143,7 +129,7 @@ def evaluate(
             ensemble=ensemble_checkpoints,
             progress=moved,
         )
-    _print_study(output)
+    print_evaluation(output)
 
 
 def show(
@@ -168,40 +154,3 @@ def show(
 
     drawn = show_on(data.resolve(), model.resolve(), output.resolve(), loaded, count=examples)
     say(f"{drawn} pictures: {output / 'report.html'}")
-
-
-def run(
-    *,
-    options: WorkspaceOptions = DEFAULT_WORKSPACE,
-    params: ParamsOptions = DEFAULT_PARAMS,
-    seeds: SeedOptions = DEFAULT_SEEDS,
-) -> None:
-    """Run data, training and evaluation as one flow in a workspace; finished stages are reused.
-
-    **Examples:**
-
-        reasonloop prr run
-        reasonloop prr run --workspace /tmp/trial --set prr.data.task=sudoku4-two
-        reasonloop prr run --workspace /tmp/trial --seeds 7,8,9
-    """
-    run_each(PRR.name, options, params, seeds, _run)
-
-
-def _run(root: pathlib.Path, params: Params) -> None:
-    run = run_whole(PRR, root, params)
-    _print_study(run.workspace.prr.reports)
-
-
-def _print_study(folder: pathlib.Path) -> None:
-    """Print claims and tables of an evaluation."""
-    from pipeline_lib.study.pages.page import study_tables  # noqa: PLC0415 - matplotlib is slow
-    from pipeline_lib.study.study import METRICS_NAME, read_study  # noqa: PLC0415 - scipy is slow
-    from pipeline_lib.systems.prr.study import figure_tables  # noqa: PLC0415 - torch is slow
-
-    study = read_study(folder / METRICS_NAME)
-    for table in (*study_tables(study), *figure_tables(study)):
-        print_table(table)
-    print_claims(study)
-    if "arc" in study.compute:
-        say(f"submission: {folder / 'submission.json'}")
-    say(f"report: {folder / 'report.html'}")

@@ -12,14 +12,21 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
+from pipeline_lib.publish.reporting import tables
 from pipeline_lib.publish.reporting.curves import read_curves
 from pipeline_lib.publish.reporting.report import ReportInput
-from pipeline_lib.publish.reporting.run_compute import StageCosts, TokenCount, read_run_compute
+from pipeline_lib.publish.reporting.run_compute import (
+    RunCompute,
+    StageCosts,
+    TokenCount,
+    read_run_compute,
+)
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_in
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import digest_json, read_json, read_json_lines
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.plan import BASE, CONTROL, TRAINED, evaluation_draws, temperatures
 from pipeline_lib.study.policies import PathCounts, ks_of
 from pipeline_lib.study.study import METRICS_NAME, Study, arm_name, read_study, read_values
@@ -98,6 +105,22 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
         num_examples=params.report.num_examples,
         compute=read_curves(workspace),
     )
+
+
+def compute_tables(study: Study) -> list[Table]:
+    """Compute, time, tokens and memory of a finished run, from its metrics."""
+    found = study.compute
+    spent = TypeAdapter(RunCompute).validate_python(
+        {name: found[name] for name in ("loop", "control")}
+    )
+    seconds = found["seconds"]
+    costs = StageCosts(
+        seconds={stage.name: seconds[stage.name] for stage in LOOP.stages if stage.name in seconds},
+        total_seconds=seconds["total"],
+        tokens={name: TokenCount(**count) for name, count in found["tokens"].items()},
+        peaks_mib=found["peak_mib"],
+    )
+    return [tables.run_compute_table(spent), tables.cost_table(costs)]
 
 
 def read_policies(workspace: Workspace, params: Params) -> list[EvaluatedPolicy]:

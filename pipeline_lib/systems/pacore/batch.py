@@ -170,7 +170,7 @@ def _check_responses(questions: Sequence[Question], source: pathlib.Path, params
         if question.responses:
             raise BadInputError(
                 f"{source}: question {one_line(question.id, most=_SHOWN_CHARACTERS)}: responses: pacore.widths=[] is "
-                "one plain call, which reads none; give --widths N, or leave them out"
+                "one plain call, which reads none; give --set pacore.widths=[N], or leave them out"
             )
 
 

@@ -84,7 +84,7 @@ def asked(bodies):
 def test_answers_in_order(server, questions, tmp_path, capsys):
     """Every documented field; ids and further fields as given; usage is the sum over the calls."""
     output = tmp_path / "answers.jsonl"
-    assert batch(server, questions, output, "--preset", "low") == 0
+    assert batch(server, questions, output) == 0
     rows = read(output)
     assert [row["request_id"] for row in rows] == list(range(NUM_QUESTIONS))
     assert {row["tag"] for row in rows} == {"t"}
@@ -109,7 +109,7 @@ def test_answers_in_order(server, questions, tmp_path, capsys):
 def test_a_killed_batch_continues(server, questions, tmp_path):
     """SIGKILL half-way: the same command asks no finished question again, and the file is the same."""
     unbroken, output = tmp_path / "unbroken.jsonl", tmp_path / "answers.jsonl"
-    options = ["--widths", "3,2", "--set", "pacore.problems_together=2"]
+    options = ["--set", "pacore.widths=[3,2]", "--set", "pacore.problems_together=2"]
     assert batch(server, questions, unbroken, *options) == 0
     server.always = by_seed(lambda _body: 0.1)
     journal = output.with_name("answers.jsonl.partial")
@@ -150,15 +150,12 @@ def test_failed_questions_are_asked_again(server, questions, tmp_path, capsys):
     assert all("error" not in row for row in read(output))
 
 
-@pytest.mark.parametrize("rounds", [["--preset", "low"], ["--widths", "4"]])
-def test_widths_replace_a_population_of_the_params(server, rounds, capsys):
-    """5 calls, not the 10 of a population of 3 in 3 steps."""
-    rsa = [f"pacore.rsa.{name}" for name in ("population=3", "subset=2", "steps=3")]
-    more = [word for one in rsa for word in ("--set", one)]
-    assert run("solve", MODEL, "What is 1+1?", *at(server), *more) == 0
-    assert "10 calls" in capsys.readouterr().out
-    assert run("solve", MODEL, "What is 1+1?", *rounds, *at(server), *more) == 0
-    assert "5 calls" in capsys.readouterr().out
+def test_widths_and_a_population(server, capsys):
+    """10 calls of a population of 3 in 3 steps; 5 calls of one round of 4."""
+    rsa = "pacore.rsa={population: 3, subset: 2, steps: 3}"
+    for setting, calls in ((rsa, 10), ("pacore.widths=[4]", 5)):
+        assert run("solve", MODEL, "What is 1+1?", *at(server), "--set", setting) == 0
+        assert f"{calls} calls" in capsys.readouterr().out
 
 
 def test_bad_ports_are_one_line(capsys):
@@ -180,11 +177,8 @@ def test_a_host_that_is_no_name_is_one_line(host, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--preset", "huge"], "huge"),
-        (["--widths", "4,0"], "pacore.widths"),
-        (["--widths", "4,x"], "--widths 4,x"),
-        (["--widths", "4", "--preset", "low"], "give one of them"),
-        (["--compaction", "some"], "some"),
+        (["--set", "pacore.widths=[4,0]"], "pacore.widths"),
+        (["--set", "pacore.compaction=some"], "some"),
         (["--set", "pacore.kind=code"], "pacore.kind"),
         (["--set", "pacore.early_stop.minimum=1"], "early_stop"),
     ],
@@ -218,7 +212,7 @@ def test_bad_files_and_models_make_no_call(server, questions, tmp_path, capsys):
 
 def test_solve_shows_the_rounds(server, capsys):
     """A line per round, its messages, the answer, and what it cost."""
-    assert run("solve", MODEL, "What is 1+1?", "--preset", "high", *at(server)) == 0
+    assert run("solve", MODEL, "What is 1+1?", "--set", "pacore.widths=[32,4]", *at(server)) == 0
     shown = capsys.readouterr().out
     assert "round 1 of 3: 32 paths; 128 tokens" in shown
     assert "round 2 of 3: 4 paths, 32 references; 16 tokens" in shown

@@ -18,7 +18,7 @@ from pipeline_lib.train.bootstrap import make_base_policy
 from tests.unit.engines.served_model import MODEL, served
 
 PROBLEMS = generate(CountdownParams(num_numbers=3, high=9), seed=4, count=8)
-FEW = ("--set", "evaluate.resamples=200", "--max-new-tokens", 16)
+FEW = ("--set", "evaluate.resamples=200", "--set", "classmate.max_new_tokens=16")
 WAIT_S = 120.0
 
 
@@ -85,7 +85,7 @@ def test_a_server_gives_the_lines_of_the_model_in_process(peer, chains, tmp_path
     here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
     assert run(chains, "--classmate", f"a={peer}", "--output", here) == 0
     with served(peer) as url:
-        at = ("--url", url, "--tokenizer", peer)
+        at = ("--url", url, "--set", f"serve.tokenizer={peer}")
         assert run(chains, "--classmate", f"a={MODEL}", "--output", there, *at) == 0
     assert list(read_json_lines(here)) == list(read_json_lines(there))
 
@@ -127,7 +127,6 @@ def test_a_killed_probe_ends_as_an_unbroken_one(peer, chains, tmp_path):
         (("--classmate", "a=PEER", "--classmate", "a=PEER"), "'a' is given to two classmates"),
         (("--classmate", "a=./no/such/model"), "./no/such/model"),
         (("--classmate", "a=PEER", "--samples", 0), "--samples"),
-        (("--classmate", "a=PEER", "--step", ""), "--step: is empty"),
         (("--classmate", "a=PEER", "--engine", "url"), "url=null"),
         (("--classmate", "a=m", "--url", "http://127.0.0.1:9/v1"), "set serve.tokenizer"),
         (("--classmate", "a=m", "--url", "http://127.0.0.1:9/v1", "--engine", "vllm"), "give one"),

@@ -5,7 +5,7 @@ import pytest
 
 from flows.cli.app import main
 from flows.cli.options import ParamsOptions, SeedOptions, WorkspaceOptions
-from flows.cli.seeds import run_each
+from flows.cli.run import run_each
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.files import read_json, write_json
@@ -108,7 +108,7 @@ def test_each_seed_runs_in_a_folder_of_its_own(tmp_path, capsys):
     """Then seeds.json, the page and the console have all of them; `reasonloop report` shows the same."""
     ran = []
 
-    def run(root, params):
+    def run(_system, root, params):
         ran.append((root.name, params.seed))
         write_seed(root, params.seed, gained=params.seed)
 
@@ -134,10 +134,8 @@ def test_one_seed_runs_in_the_workspace(tmp_path):
     ran = []
     options = WorkspaceOptions(workspace=tmp_path)
     for seeds in (SeedOptions(seed=5), SeedOptions()):
-        run_each(
-            "prr", options, SETTINGS, seeds, lambda root, params: ran.append((root, params.seed))
-        )
-    assert ran == [(tmp_path, 5), (tmp_path, 7)]
+        run_each("prr", options, SETTINGS, seeds, lambda *given: ran.append(given))
+    assert [(root, params.seed) for _, root, params in ran] == [(tmp_path, 5), (tmp_path, 7)]
 
 
 @pytest.mark.parametrize("seeds", ["7,7", "7,x", "", "-1", "7,,8"])

@@ -104,7 +104,7 @@ def test_responses_that_no_round_reads_are_refused(source, tmp_path):
     source.write_text(f"{json.dumps(row)}\n", "utf-8")
     plain = load_params(overrides=["pacore.widths=[]"])
     engine = Engine()
-    with pytest.raises(BadInputError, match=r"question 0: responses: .*give --widths N"):
+    with pytest.raises(BadInputError, match=r"question 0: responses: .*give --set pacore.widths="):
         solve_file(source, tmp_path / "out.jsonl", opening=nullcontext(engine), params=plain)
     assert engine.batches == []
 

@@ -1,4 +1,4 @@
-"""`reasonloop verify`: judge the answers of a JSON-lines file."""
+"""`reasonloop sample`, `verify` and `build`: paths and answers as JSON lines."""
 
 import pathlib
 from collections import Counter
@@ -7,14 +7,66 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.table import Table
 
-from flows.cli.options import DEFAULT_PARAMS, LinesFile, ParamsOptions, Workers
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    LinesFile,
+    Model,
+    ParamsOptions,
+    Workers,
+)
 from flows.cli.progress import progress_bar
+from flows.cli.tables import print_counts
 from flows.run.terminal import console, say
+from pipeline_lib.errors import BudgetReachedError
+from pipeline_lib.params.train import Method
+from pipeline_lib.systems.loop.build_file import build_file
+from pipeline_lib.systems.loop.sample_file import SampledSplit, sample_to_file
 from pipeline_lib.verify.lines.files import verify_lines
 from pipeline_lib.verify.lines.summary import LineSummary
 
 _SHOWN_DISAGREEMENTS = 10
 _SHOWN_UNSCORED = 20
+
+
+def sample(
+    model: Model,
+    /,
+    *,
+    output: LinesFile,
+    num_paths: Annotated[
+        int | None, Parameter(help="Paths per problem.", validator=AT_LEAST_ONE)
+    ] = None,
+    problems: Annotated[
+        int | None, Parameter(help="How many problems of the split.", validator=AT_LEAST_ONE)
+    ] = None,
+    split: Annotated[
+        SampledSplit,
+        Parameter(help="Draw for train problems what a model is trained on, as by `pacore train`."),
+    ] = "test",
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Draw paths for the test or train problems of a data set, as lines that `reasonloop verify` reads.
+
+    **Examples:**
+
+        reasonloop sample models/policy --output paths.jsonl --num-paths 10 --problems 50
+        reasonloop sample models/policy --output cache.jsonl --split train
+        reasonloop sample models/policy --output paths.jsonl --set serve.engine=vllm
+        reasonloop sample NAME --output paths.jsonl --set serve.engine=url --set serve.url=http://host:8000/v1
+    """
+    given = {"sample.num_paths": num_paths, f"prepare.{split}_problems": problems}
+    loaded = params.load(given)
+    with progress_bar("sample") as moved:
+        sampled = sample_to_file(model, output, loaded, split=split, on_progress=moved)
+    say(f"{sampled.num_drawn} problems x {loaded.sample.num_paths} paths: {output}")
+    if sampled.note is not None:
+        say(sampled.note)
+    if sampled.budget_reached:
+        raise BudgetReachedError(
+            f"{sampled.budget_reached}; {sampled.num_drawn} of {sampled.num_problems} problems are "
+            f"in {output}, raise the budget to draw all"
+        )
 
 
 def verify(
@@ -53,6 +105,30 @@ def verify(
     if audit:
         _print_audit(summary)
     say(f"verdicts: {output}")
+
+
+def build(
+    source: Annotated[pathlib.Path, Parameter(help="Paths, several per `problem_id`.")],
+    /,
+    *,
+    method: Annotated[Method, Parameter(help="What the data is for.")],
+    output: Annotated[
+        pathlib.Path, Parameter(help="JSON-lines file to write; a data card is put beside it.")
+    ],
+    workers: Workers = 2,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Judge the paths of a JSON-lines file and build training data from them.
+
+    **Example:**
+
+        reasonloop build paths.jsonl --method dpo --output pairs.jsonl
+    """
+    loaded = params.load()
+    with progress_bar(f"judge {source.name}") as moved:
+        built = build_file(source, output, method, loaded, workers=workers, on_progress=moved)
+    print_counts(built.data.counts)
+    say(f"{built.num_rows} rows: {output}\ndata card: {built.card}")
 
 
 def _print_summary(summary: LineSummary) -> None:
