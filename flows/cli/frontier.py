@@ -37,16 +37,13 @@ def frontier(
     """
     check_output(output / "report.html")
     loaded = params.load()
-    from pipeline_lib.study import frontier_page as page  # noqa: PLC0415 - scipy is slow
-    from pipeline_lib.study.frontier import make_frontier, read_evaluations  # noqa: PLC0415
+    from pipeline_lib.study.frontier import make_frontier, read_evaluations, write_frontier  # noqa: PLC0415 - scipy is slow
     from pipeline_lib.study.pages.page import REPORT_NAME  # noqa: PLC0415
 
-    paths = [path.resolve() for path in workspaces or (pathlib.Path(),)]
-    evaluations = read_evaluations(paths)
+    evaluations = read_evaluations([path.resolve() for path in workspaces or (pathlib.Path(),)])
     found = make_frontier(evaluations, loaded.evaluate, seed=loaded.seed)
-    study = page.frontier_study(found, evaluations, seed=loaded.seed)
-    page.write_frontier(output, found, study)
-    for table in page.frontier_tables(found, study):
+    write_frontier(output, found)
+    for table in found.tables:
         print_table(table)
-    print_claims(study)
+    print_claims(found.study)
     say(f"\nreport:     {output / REPORT_NAME}")

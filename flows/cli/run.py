@@ -219,8 +219,7 @@ def _show_seeds(
         say(f"{system}: no seed has a difference to a control")
         return
     target = root / "reports" / system / seeds.SEEDS_NAME
-    study = seeds.joint_study(found, evaluations)
-    seeds.write_seeds(target, found, study)
+    study = seeds.write_seeds(target, found)
     for table in study_tables(study):
         print_table(table)
     print_claims(study)

@@ -1,5 +1,7 @@
 """Accuracy against cost of every arm of several evaluations, on the problems that all of them have."""
 
+import csv
+import io
 import itertools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,11 +12,13 @@ import numpy as np
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.records import Interval
 from pipeline_lib.seeding import child_seed
+from pipeline_lib.store.files import write_json, write_text
 from pipeline_lib.study.attempts import MAIN, Cost
-from pipeline_lib.study.names import ACCURACIES
-from pipeline_lib.study.pages.cost_figures import AXES
+from pipeline_lib.study.pages.cost_figures import AXES, CostPoint, family_of, plot_costs
+from pipeline_lib.study.pages.page import REPORT_NAME, Page, study_tables, write_page
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import score
 from pipeline_lib.study.statistics.intervals import score_interval
 from pipeline_lib.study.stored import (
     Evaluation,
@@ -23,37 +27,10 @@ from pipeline_lib.study.stored import (
     evaluation_folders,
     read_evaluation,
 )
-from pipeline_lib.study.study import ALL, METRICS_NAME, LeftOut
+from pipeline_lib.study.study import ALL, METRICS_NAME, LeftOut, Study, accuracies, bare_study
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontierPoint:
-    """The accuracy of an arm on the common problems, and its mean cost."""
-
-    label: str
-    """System and arm, and the workspace where two have the system."""
-    system: str
-    arm: str
-    measure: str
-    folder: str
-    score: Interval
-    cost: Cost
-    upper_bound: bool
-    pareto: tuple[str, ...] = ()
-    """Costs of `AXES` at no more of which no other arm is as accurate."""
-
-    def row(self) -> dict[str, Any]:
-        """Flat form."""
-        return {
-            **{name: getattr(self, name) for name in _NAMES},
-            **self.score.row(),
-            **asdict(self.cost),
-            "total": self.cost.total,
-            "pareto": list(self.pareto),
-        }
-
-
-_NAMES = ("label", "system", "arm", "measure", "folder", "upper_bound")
+NAME = "frontier"
+_MARK = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,21 +41,20 @@ class Frontier:
     """Labels of the evaluations."""
     n: int
     """Common problems."""
-    level: float
-    """Confidence of the intervals."""
-    points: tuple[FrontierPoint, ...]
-    left_out: tuple[LeftOut, ...]
-    """Arms, each with the number of problems that is the reason."""
+    points: tuple[CostPoint, ...]
+    study: Study
+    """The claims, and the arms that were left out, each with the number of problems that is the reason."""
 
-    def row(self) -> dict[str, Any]:
-        """The content of frontier.json."""
-        return {
-            "systems": list(self.systems),
-            "n": self.n,
-            "level": self.level,
-            "points": [one.row() for one in self.points],
-            "left_out": [asdict(one) for one in self.left_out],
-        }
+    @property
+    def tables(self) -> list[Table]:
+        """The arms, the most accurate first; then what was left out."""
+        caption = (
+            f"Accuracy with {100 * self.study.level:g} % intervals, and cost per problem in tokens; "
+            f"{_MARK}: in the Pareto set for this cost"
+        )
+        columns = ("arm", "accuracy", "drawn", "total", "critical path", "longest")
+        rows = tuple(map(_cells, self.points))
+        return [Table(caption=caption, columns=columns, rows=rows), *study_tables(self.study)]
 
 
 def read_evaluations(paths: Sequence[pathlib.Path]) -> dict[str, Evaluation]:
@@ -88,16 +64,13 @@ def read_evaluations(paths: Sequence[pathlib.Path]) -> dict[str, Evaluation]:
         BadInputError: a path holds none.
         CorruptArtifactError: a table differs from its manifest.
     """
-    places = dict.fromkeys(place for path in paths for place in _places(path))
-    read = {place: read_evaluation(place) for place in places}
+    read = {place: read_evaluation(place) for path in paths for place in _places(path)}
     systems = [one.study.system for one in read.values()]
-    workspaces = {
-        place: place.parents[1] if place.parent.name == "reports" else place for place in read
-    }
-    names = [one.name for one in dict.fromkeys(workspaces.values())]
+    roots = {place: place.parents[1] if place.parent.name == "reports" else place for place in read}
+    names = [one.name for one in {*roots.values()}]
     labels = {}
     for place, one in read.items():
-        root, system = workspaces[place], one.study.system
+        root, system = roots[place], one.study.system
         name = root.name if names.count(root.name) == 1 else str(root)
         labels[system if systems.count(system) == 1 else f"{name} {system}"] = one
     return labels
@@ -105,9 +78,7 @@ def read_evaluations(paths: Sequence[pathlib.Path]) -> dict[str, Evaluation]:
 
 def _places(path: pathlib.Path) -> list[pathlib.Path]:
     """The folder itself, or every reports/SYSTEM below it."""
-    if (path / METRICS_NAME).is_file():
-        return [path]
-    found = evaluation_folders(path)
+    found = [path] if (path / METRICS_NAME).is_file() else evaluation_folders(path)
     if not found:
         raise BadInputError(
             f"{path}: has no reports/SYSTEM/{METRICS_NAME} of this version; evaluate a system there first"
@@ -132,40 +103,60 @@ def make_frontier(
     """
     arms = {label: _accuracies(one) for label, one in evaluations.items()}
     common = _common({label: series for label, series in arms.items() if series}, evaluations)
-    points = []
-    left_out = list(_without_accuracy(evaluations, arms))
-    for label, one in ((label, one) for label, series in arms.items() for one in series):
-        fault = _fault(one, f"{label}: {one.arm}", common)
-        if fault is None:
-            points.append(_point(one, label, evaluations[label], common, params, seed=seed))
+    points, left_out = [], []
+    for label, one in evaluations.items():
+        if missing := len(one.study.arms) - len(arms[label]):
+            reason = f"{label}: arms without an accuracy that has costs"
+            left_out.append(LeftOut(reason=reason, n=missing))
+    for label, series in ((label, one) for label, found in arms.items() for one in found):
+        named = f"{label}: {series.arm}"
+        if lacking := sum(key not in series.values for key in common):
+            left_out.append(LeftOut(reason=f"{named} lacks common problems", n=lacking))
+        elif seen := len(series.seen.intersection(common)):
+            left_out.append(LeftOut(reason=f"{named} was trained on common problems", n=seen))
         else:
-            left_out.append(fault)
+            points.append(_point(series, named, evaluations[label], common, params, seed=seed))
     if not points:
         reasons = "; ".join(f"{one.reason} ({one.n})" for one in left_out)
         raise BadInputError(f"no arm remains on {len(common)} common problems: {reasons}")
+    study = bare_study(
+        NAME,
+        _claims(points, f"the same {len(common)} problems: {', '.join(evaluations)}"),
+        params,
+        seed=seed,
+        arms=tuple(arm for one in evaluations.values() for arm in one.study.arms),
+        left_out=tuple(left_out),
+    )
     return Frontier(
         systems=tuple(evaluations),
         n=len(common),
-        level=params.confidence_level,
-        points=tuple(sorted(with_pareto(points), key=lambda one: -one.score.value)),
-        left_out=tuple(left_out),
+        points=tuple(sorted(_with_pareto(points), key=lambda one: -one.score.value)),
+        study=study,
+    )
+
+
+def _claims(points: Sequence[CostPoint], compared_on: str) -> Iterator[str]:
+    """The title, and what the Pareto set is."""
+    yield f"Accuracy against cost on {compared_on}"
+    bounded = any(one.upper_bound for one in points)
+    bound = "; upper bounds need the label and are in none" if bounded else ""
+    yield (
+        f"{_MARK} An arm is in the Pareto set for a cost if no other arm is as accurate at no more of it{bound}. "
+        "The set is of the estimates: where intervals overlap, chance can decide."
     )
 
 
 def _accuracies(evaluation: Evaluation) -> list[StoredSeries]:
     """One accuracy of each arm, if it has costs."""
-    costly = {
-        (one.arm, one.measure, one.subset, one.set)
-        for one in evaluation.study.points
-        if one.cost is not None
+    stored = {
+        (one.arm, one.measure): one
+        for one in evaluation.series
+        if (one.subset, one.set) == (ALL, MAIN)
     }
-    found: dict[str, StoredSeries] = {}
-    for measure in ACCURACIES:
-        for one in evaluation.series:
-            name = (one.arm, measure, ALL, MAIN)
-            if name == (one.arm, one.measure, one.subset, one.set) and name in costly:
-                found.setdefault(one.arm, one)
-    return [*found.values()]
+    wanted = (
+        (one.arm, one.measure) for one in accuracies(evaluation.study).values() if one.set == MAIN
+    )
+    return [stored[name] for name in wanted if name in stored]
 
 
 def _common(
@@ -191,64 +182,87 @@ def _common(
     return common
 
 
-def _without_accuracy(
-    evaluations: Mapping[str, Evaluation], arms: Mapping[str, Sequence[StoredSeries]]
-) -> Iterator[LeftOut]:
-    for label, one in evaluations.items():
-        missing = len(one.study.arms) - len(arms[label])
-        if missing:
-            yield LeftOut(reason=f"{label}: arms without an accuracy that has costs", n=missing)
-
-
-def _fault(series: StoredSeries, named: str, common: Sequence[ProblemKey]) -> LeftOut | None:
-    """Why an arm is left out, with the number of problems."""
-    if lacking := sum(key not in series.values for key in common):
-        return LeftOut(reason=f"{named} lacks common problems", n=lacking)
-    if seen := len(series.seen.intersection(common)):
-        return LeftOut(reason=f"{named} was trained on common problems", n=seen)
-    return None
-
-
 def _point(
     series: StoredSeries,
-    label: str,
+    named: str,
     evaluation: Evaluation,
     common: Sequence[ProblemKey],
     params: EvaluateParams,
     *,
     seed: int,
-) -> FrontierPoint:
-    named = f"{label}: {series.arm}"
+) -> CostPoint:
     values_P = np.array([series.values[key] for key in common], dtype=np.float64)
-    return FrontierPoint(
+    return CostPoint(
+        family=family_of(named),
         label=named,
-        system=evaluation.study.system,
-        arm=series.arm,
-        measure=series.measure,
-        folder=str(evaluation.folder),
-        upper_bound=series.upper_bound,
-        score=score_interval(values_P, params, seed=child_seed(seed, "frontier", named)),
+        score=score_interval(values_P, params, seed=child_seed(seed, NAME, named)),
         cost=Cost.mean([series.costs[key] for key in common]),
+        upper_bound=series.upper_bound,
+        source={
+            "system": evaluation.study.system,
+            "arm": series.arm,
+            "measure": series.measure,
+            "folder": str(evaluation.folder),
+        },
     )
 
 
-def with_pareto(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
+def _with_pareto(points: Sequence[CostPoint]) -> list[CostPoint]:
     """Each point with the costs for which it is in the Pareto set; upper bounds are in none."""
     rivals = [one for one in points if not one.upper_bound]
-    return [
-        replace(
-            one,
-            pareto=tuple(
-                axis
-                for axis, of in AXES.items()
-                if not one.upper_bound and not any(_dominates(other, one, of) for other in rivals)
-            ),
-        )
-        for one in points
-    ]
+
+    def axes(one: CostPoint) -> Iterator[str]:
+        for axis, of in AXES.items():
+            if not one.upper_bound and not any(_dominates(other, one, of) for other in rivals):
+                yield axis
+
+    return [replace(one, pareto=tuple(axes(one))) for one in points]
 
 
-def _dominates(other: FrontierPoint, one: FrontierPoint, of: Callable[[Cost], float]) -> bool:
+def _dominates(other: CostPoint, one: CostPoint, of: Callable[[Cost], float]) -> bool:
     """At least as accurate at no more cost, and better in one of both."""
     theirs, own = (other.score.value, -of(other.cost)), (one.score.value, -of(one.cost))
     return theirs != own and theirs[0] >= own[0] and theirs[1] >= own[1]
+
+
+def _cells(point: CostPoint) -> tuple[str, ...]:
+    costs = (
+        f"{of(point.cost):.0f}{f' {_MARK}' if axis in point.pareto else ''}"
+        for axis, of in AXES.items()
+    )
+    name = f"{point.label} (upper bound)" if point.upper_bound else point.label
+    return name, score(point.score), *costs, f"{point.cost.longest:.0f}"
+
+
+def write_frontier(folder: pathlib.Path, frontier: Frontier) -> None:
+    """Write frontier.json, frontier.csv and the page."""
+    study, points = frontier.study, [*map(_row, frontier.points)]
+    content = {
+        "systems": list(frontier.systems),
+        "n": frontier.n,
+        "level": study.level,
+        "points": points,
+        "left_out": [asdict(one) for one in study.left_out],
+    }
+    write_json(folder / f"{NAME}.json", content)
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, fieldnames=[*points[0]], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(row | {"pareto": "; ".join(row["pareto"])} for row in points)
+    write_text(folder / f"{NAME}.csv", stream.getvalue())
+    plots = plot_costs(frontier.points, name=NAME)
+    page = Page(title="accuracy against cost", plots=plots, tables=frontier.tables)
+    write_page(folder / REPORT_NAME, replace(study, left_out=()), page)
+
+
+def _row(point: CostPoint) -> dict[str, Any]:
+    """Flat form."""
+    return {
+        "label": point.label,
+        **point.source,
+        "upper_bound": point.upper_bound,
+        **point.score.row(),
+        **asdict(point.cost),
+        "total": point.cost.total,
+        "pareto": list(point.pareto),
+    }

@@ -1,6 +1,5 @@
 """One system with several seeds: the headline difference of each, their mean, intervals over problems and over seeds."""
 
-import importlib.metadata
 import itertools
 import math
 import pathlib
@@ -22,7 +21,7 @@ from pipeline_lib.study.statistics.intervals import t_interval
 from pipeline_lib.study.statistics.paired import PairedDifference, paired_difference
 from pipeline_lib.study.statistics.resampling import Floats
 from pipeline_lib.study.stored import Evaluation, ProblemKey, StoredSeries
-from pipeline_lib.study.study import Difference, Study
+from pipeline_lib.study.study import Difference, Study, bare_study
 
 SEEDS_NAME = "seeds"
 
@@ -34,9 +33,9 @@ Values = Mapping[ProblemKey, tuple[float, float]]
 class SeedStudy:
     """The headline differences of one system by seed, and what they give together."""
 
-    system: str
-    level: float
-    """Confidence of the intervals."""
+    evaluations: Sequence[Evaluation]
+    """One a seed."""
+    params: EvaluateParams
     differences: Mapping[int, Difference]
     """By seed."""
     mean: float
@@ -52,8 +51,8 @@ class SeedStudy:
         """The content of seeds.json."""
         problems, seeds = self.over_problems, self.over_seeds
         return {
-            "system": self.system,
-            "level": self.level,
+            "system": self.evaluations[0].study.system,
+            "level": self.params.confidence_level,
             "seeds": [{"seed": seed, **asdict(one)} for seed, one in self.differences.items()],
             "mean": self.mean,
             "over_problems": problems
@@ -77,15 +76,15 @@ def study_seeds(evaluations: Sequence[Evaluation], params: EvaluateParams) -> Se
     pairs_PA = _means(stored if len(stored) == len(heads) else [])
     seed = child_seed(heads[0][0].study.seed, "seeds", "problems")
     return SeedStudy(
-        system=evaluations[0].study.system,
-        level=params.confidence_level,
+        evaluations=evaluations,
+        params=params,
         differences={one.study.seed: head for one, head in heads},
         mean=fmean(gains),
         over_problems=paired_difference(pairs_PA[:, 1], pairs_PA[:, 0], params, seed=seed)
         if len(pairs_PA)
         else None,
         num_problems=len(pairs_PA),
-        over_seeds=t_interval(gains, level=params.confidence_level),
+        over_seeds=t_interval(gains, params),
     )
 
 
@@ -131,8 +130,8 @@ def _claims(found: SeedStudy) -> Iterator[str]:
         return
     named = {f"{one.arm} minus {one.reference}, {measured(one)}" for one in heads}
     compared = named.pop() if len(named) == 1 else "the headline difference"
-    yield f"{found.system}, {number}: {compared}: {points(found.mean)} points in the mean"
-    level = f"{100 * found.level:g} % interval"
+    yield f"{found.evaluations[0].study.system}, {number}: {compared}: {points(found.mean)} points in the mean"
+    level = f"{100 * found.params.confidence_level:g} % interval"
     if (over := found.over_problems) is None:
         yield "There is no interval over problems: the values that were compared are not stored for every seed."
     else:
@@ -143,33 +142,28 @@ def _claims(found: SeedStudy) -> Iterator[str]:
     if found.over_seeds is None:
         yield "One seed does not show how much trainings vary."
     else:
-        yield (f"Over {number}: {difference(found.over_seeds)}, {level} by Student's t.")
+        yield f"Over {number}: {difference(found.over_seeds)}, {level} by Student's t."
 
 
-def joint_study(found: SeedStudy, evaluations: Sequence[Evaluation]) -> Study:
-    """The claims, and the difference of each seed."""
-    return Study(
-        system=found.system,
-        seed=min(found.differences),
-        level=found.level,
-        provenance={"version": importlib.metadata.version("reasonloop")},
-        arms=evaluations[0].study.arms,
-        points=(),
-        differences=tuple(
-            replace(one, arm=f"seed {seed}: {one.arm}") for seed, one in found.differences.items()
-        ),
-        left_out=(),
-        claims=(*_claims(found), *_not_held_out(found, evaluations)),
-    )
-
-
-def _not_held_out(found: SeedStudy, evaluations: Sequence[Evaluation]) -> Iterator[str]:
-    for study in (one.study for one in evaluations if one.study.seed in found.differences):
+def _not_held_out(found: SeedStudy) -> Iterator[str]:
+    for study in (one.study for one in found.evaluations if one.study.seed in found.differences):
         for sentence in not_held_out(found.differences[study.seed], study):
             yield f"Seed {study.seed}: {sentence}"
 
 
-def write_seeds(folder: pathlib.Path, found: SeedStudy, study: Study) -> None:
-    """Write seeds.json and report.html."""
+def write_seeds(folder: pathlib.Path, found: SeedStudy) -> Study:
+    """Write seeds.json and report.html: the claims, and the difference of each seed."""
+    first = found.evaluations[0].study
+    study = bare_study(
+        first.system,
+        (*_claims(found), *_not_held_out(found)),
+        found.params,
+        seed=min(found.differences),
+        arms=first.arms,
+        differences=tuple(
+            replace(one, arm=f"seed {seed}: {one.arm}") for seed, one in found.differences.items()
+        ),
+    )
     write_json(folder / f"{SEEDS_NAME}.json", found.row())
-    write_page(folder / REPORT_NAME, study, Page(title=f"{found.system} by seed"))
+    write_page(folder / REPORT_NAME, study, Page(title=f"{first.system} by seed"))
+    return study

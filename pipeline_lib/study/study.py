@@ -4,6 +4,7 @@ A system turns its attempts into series, the values of one measure by problem, a
 tests, files and pages are the same for all.
 """
 
+import importlib.metadata
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +20,7 @@ from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import shards
 from pipeline_lib.store.files import read_json, write_json
 from pipeline_lib.study.attempts import MAIN, Cost, Posed, problem_rows
+from pipeline_lib.study.names import ACCURACIES
 from pipeline_lib.study.statistics.intervals import score_interval, wilson_interval
 from pipeline_lib.study.statistics.paired import (
     DifferenceFinding,
@@ -188,21 +190,6 @@ class Study:
         """The difference that the run is about; None if it has no control."""
         return self.differences[0] if self.differences else None
 
-    @classmethod
-    def without_figures(cls, system: str, title: str) -> "Study":
-        """A study with a title alone, for a page of examples."""
-        return cls(
-            system=system,
-            seed=0,
-            level=0.95,
-            provenance={},
-            arms=(),
-            points=(),
-            differences=(),
-            left_out=(),
-            claims=(title,),
-        )
-
     def with_claims(self, claims: Iterable[str]) -> "Study":
         """The same with sentences."""
         return replace(self, claims=tuple(claims))
@@ -237,10 +224,11 @@ def make_study(  # noqa: PLR0913 - the parts of a study
     names = arm_names(arms)
     found = [_difference(one, names, evaluate, seed=seed) for one in contrasts]
     adjusted = _holm(contrasts, found)
-    return Study(
-        system=system,
+    return bare_study(
+        system,
+        (),
+        evaluate,
         seed=seed,
-        level=evaluate.confidence_level,
         provenance=provenance,
         arms=tuple(
             NamedArm(
@@ -260,6 +248,31 @@ def make_study(  # noqa: PLR0913 - the parts of a study
         ),
         compute=compute or {},
     )
+
+
+def bare_study(
+    system: str, claims: Iterable[str], evaluate: EvaluateParams, *, seed: int, **parts: Any
+) -> Study:
+    """A study with these ``parts`` alone: without points it is about other studies, or shows examples."""
+    empty: dict[str, Any] = dict.fromkeys(("arms", "points", "differences", "left_out"), ())
+    provenance = {"version": importlib.metadata.version("reasonloop")}
+    return Study(
+        system=system,
+        seed=seed,
+        level=evaluate.confidence_level,
+        claims=tuple(claims),
+        **(empty | {"provenance": provenance} | parts),
+    )
+
+
+def accuracies(study: Study) -> dict[str, Point]:
+    """One accuracy of each arm that has one with costs."""
+    found: dict[str, Point] = {}
+    for measure in ACCURACIES:
+        for one in study.points:
+            if (one.subset, one.measure) == (ALL, measure) and one.cost is not None:
+                found.setdefault(one.arm, one)
+    return found
 
 
 ArmKey = tuple[str, tuple[tuple[str, Setting], ...]]

@@ -1,17 +1,16 @@
 """Figures of accuracy against costs: the points of an arm's family joined by a line."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import matplotlib as mpl
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from pipeline_lib.records import Interval
 from pipeline_lib.study.attempts import Cost
-from pipeline_lib.study.names import ACCURACIES
 from pipeline_lib.study.pages.figures import INK, STYLE, Plot, new_figure, svg_text
 from pipeline_lib.study.pages.wording import percent
-from pipeline_lib.study.study import ALL, Setting, Study
+from pipeline_lib.study.study import Setting, Study, accuracies
 
 AXES: Mapping[str, Callable[[Cost], float]] = {
     "drawn tokens": lambda cost: cost.drawn,
@@ -41,26 +40,26 @@ class CostPoint:
     cost: Cost
     upper_bound: bool = False
     pareto: tuple[str, ...] = ()
-    """Names of `AXES` on which the point is ringed."""
+    """Names of `AXES` at no more of which no other arm is as accurate; the point is ringed on them."""
+    source: Mapping[str, str] = field(default_factory=dict)
+    """Where it is from."""
 
 
 def cost_figures(study: Study, *, by: str | None = None) -> list[Plot]:
     """A figure for each cost, and for each value of the setting ``by``; none with fewer than two points."""
     settings = {one.name: one.settings for one in study.arms}
     bounds = {one.name for one in study.arms if one.upper_bound}
-    found: dict[str, CostPoint] = {}
-    for measure in ACCURACIES:
-        for one in study.points:
-            if (one.subset, one.measure) == (ALL, measure) and one.cost is not None:
-                point = CostPoint(
-                    family=family_of(one.arm),
-                    label=one.arm,
-                    score=one.interval,
-                    cost=one.cost,
-                    upper_bound=one.arm in bounds,
-                )
-                found.setdefault(one.arm, point)
-    points = [*found.values()]
+    points = [
+        CostPoint(
+            family=family_of(arm),
+            label=arm,
+            score=one.interval,
+            cost=one.cost,
+            upper_bound=arm in bounds,
+        )
+        for arm, one in accuracies(study).items()
+        if one.cost is not None
+    ]
     parts: dict[Setting | None, list[CostPoint]] = {}
     for drawn in points:
         parts.setdefault(settings[drawn.label].get(by or ""), []).append(drawn)
@@ -160,5 +159,5 @@ def _ends(points: Sequence[CostPoint], of: Callable[[Cost], float]) -> str:
     drawn = sorted(points, key=lambda one: of(one.cost))
     return " to ".join(
         f"{percent(one.score.value)} at {of(one.cost):.0f}"
-        for one in dict.fromkeys((drawn[0], drawn[-1]))
+        for one in (drawn[0], drawn[-1])[: len(drawn)]
     )

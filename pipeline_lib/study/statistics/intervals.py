@@ -47,8 +47,9 @@ def wilson_interval(num_correct: int, num_problems: int, *, level: float) -> Int
     )
 
 
-def t_interval(values: Sequence[float], *, level: float) -> Interval | None:
+def t_interval(values: Sequence[float], params: EvaluateParams) -> Interval | None:
     """Student's interval of the mean of differences in [-1, 1], as over trainings; None for a single one."""
+    level = params.confidence_level
     if len(values) < 2:
         return None
     mean = statistics.fmean(values)

@@ -81,7 +81,7 @@ def test_arms_that_lack_or_saw_a_problem_are_left_out_and_counted(tmp_path):
     write_evaluation(tmp_path, "loop", ToyArm(base="policy", values=right(3, of=9)))
     found = frontier_of(tmp_path)
     assert [one.label for one in found.points] == ["apr: parallel", "loop: policy"]
-    assert [(one.reason, one.n) for one in found.left_out] == [
+    assert [(one.reason, one.n) for one in found.study.left_out] == [
         ("apr: arms without an accuracy that has costs", 2),
         ("apr: serial lacks common problems", 1),
         ("apr: untrained was trained on common problems", 3),

@@ -3,9 +3,10 @@
 import pathlib
 from collections.abc import Sequence
 
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.study.pages.page import Example, Page, Paper, ShownText, ShownTexts, write_page
 from pipeline_lib.study.pages.tables import Table
-from pipeline_lib.study.study import Study
+from pipeline_lib.study.study import Study, bare_study
 from pipeline_lib.systems.apr.evaluation.drawn import TOKEN_COUNTS, DrawnRows
 from pipeline_lib.systems.apr.rollouts import Row
 
@@ -36,7 +37,7 @@ def write_trace(path: pathlib.Path, model: str, row: Row) -> None:
         rows=((model, *(str(row["tokens"][name]) for name in TOKEN_COUNTS)),),
     )
     page = Page(title=_TITLE, paper=_PAPER, tables=[tokens], examples=[_example(model, row)])
-    write_page(path, Study.without_figures("apr", "One rollout"), page)
+    write_page(path, bare_study("apr", ["One rollout"], EvaluateParams(), seed=0), page)
 
 
 def _example(title: str, row: Row) -> Example:
