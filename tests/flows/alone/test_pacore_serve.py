@@ -14,7 +14,6 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline_lib.engines.client.session import gather_all
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.train.bootstrap import save_blank_policy
 from tests.flows.alone.conftest import GIVE_UP_S, Serving
@@ -136,18 +135,6 @@ def test_usage_is_what_the_engine_counted(serving):
     assert 0 < answer.usage.completion_tokens_details.reasoning_tokens <= 4 * 8
 
 
-def test_answers_are_reproducible_and_n_of_them_share_a_round(serving):
-    """Equal seeds give equal texts, streamed or not, for two answers on the same four paths."""
-    first, second = ask(serving, n=2), ask(serving, n=2)
-    texts = [choice.message.content for choice in first.choices]
-    assert [choice.message.content for choice in second.choices] == texts
-    assert [one["asked"] for one in first.model_extra["pacore"]["rounds"]] == [4, 2]
-    streamed = ["", ""]
-    for chunk in ask(serving, n=2, stream=True):
-        streamed[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
-    assert streamed == texts
-
-
 def test_a_stream_begins_at_once_and_arrives_in_parts(serving):
     """The first line is a comment within ten seconds; the answer has more than one delta; usage is last."""
     body = {"model": f"{serving.model}:high", "messages": QUESTION, "seed": 4, "stream": True}
@@ -164,38 +151,6 @@ def test_a_stream_begins_at_once_and_arrives_in_parts(serving):
     assert rest[-1] == "data: [DONE]"
     assert sum('"delta":{"content"' in line for line in rest) > 1
     assert '"reasoning_tokens"' in rest[-2]
-
-
-def test_twenty_clients_at_once(serving):
-    """No error; each answer is the one that its seed has alone."""
-
-    async def all_at_once():
-        async with openai.AsyncOpenAI(
-            base_url=serving.base_url, api_key="none", max_retries=0, timeout=300
-        ) as client:
-            create = client.chat.completions.create
-            asked = {"model": f"{serving.model}:low", "messages": TURNS}
-            return await gather_all([create(**asked, seed=seed) for seed in range(20)])
-
-    given = asyncio.run(all_at_once())
-    assert len(given) == 20
-    assert given[3].choices[0].message.content == ask(serving).choices[0].message.content
-
-
-def test_a_client_that_leaves_ends_its_calls(serving):
-    """A thousand paths are asked for; the engine has drawn a few when the client leaves, and draws no more."""
-    body = {"model": serving.model, "messages": QUESTION, "pacore": {"widths": [1000]}}
-    url = f"{serving.base_url}/chat/completions"
-    with pytest.raises(httpx.ReadTimeout):
-        httpx.post(url, json=body | {"max_tokens": 4000}, timeout=2.0)
-    end = time.monotonic() + GIVE_UP_S
-    drawn = serving.engine_metric("request_success_total")
-    while serving.engine_metric("num_requests_running") > 0:
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    assert serving.engine_metric("request_success_total") < drawn + 100
-    assert serving.gateway_metric("failures_total", reason="client_left") == 1
-    assert serving.gateway_metric("requests_in_flight") == 0
 
 
 @pytest.mark.slow

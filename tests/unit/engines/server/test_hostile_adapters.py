@@ -3,7 +3,6 @@
 import json
 import pathlib
 import shutil
-import threading
 from collections.abc import Callable
 
 import httpx
@@ -143,26 +142,6 @@ def test_the_number_of_adapters_is_limited(url, good, text, monkeypatch):
 def test_a_name_with_control_characters_is_400(url, good, name):
     """Names are listed, logged and printed."""
     assert _load(url, good, name).status_code == 400
-
-
-def test_bad_loads_do_not_affect_other_requests(url, good, text, tmp_path):
-    """Requests during loads, unloads and refusals all get the same text."""
-    before, found = text(), []
-
-    def ask() -> None:
-        found.extend(text() for _ in range(8))
-
-    clients = [threading.Thread(target=ask) for _ in range(4)]
-    for client in clients:
-        client.start()
-    for number in range(6):
-        folder = bad_adapters.damaged_config(good, tmp_path / str(number), r="four")
-        assert _load(url, folder).status_code == 400
-        assert _load(url, good, "good").status_code == 200
-        _unload(url, "good")
-    for client in clients:
-        client.join()
-    assert found == [before] * 32
 
 
 def test_a_misfit_leaves_the_modules_unchanged(policy, good, tmp_path):
