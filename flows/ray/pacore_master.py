@@ -27,9 +27,6 @@ _NO_PLACE = (OSError, UnicodeError)
 """Of an address that cannot be reached; UnicodeError: a label of the host is empty or longer than 63."""
 _POLL_S = 0.2
 _AUTH_MODE = "RAY_AUTH_MODE"
-_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_SETTINGS = bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
-"""Header of an empty frame of settings, the first one in both directions; its fourth byte is the type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,17 +81,9 @@ class Master:
         return True
 
     def check(self) -> None:
-        """Connect once: Ray retries for minutes, with a line each time.
-
-        Raises:
-            BadInputError: no process listens there, or one that does not speak HTTP/2, as gRPC does.
-        """
+        """Connect once: Ray retries for minutes. BadInputError: no process listens there."""
         try:
-            with socket.create_connection((self.host, self.port), timeout=_CONNECT_S) as connection:
-                connection.sendall(_HTTP2_PREFACE + _SETTINGS)
-                answer = connection.recv(len(_SETTINGS))
-            if answer[3:4] != _SETTINGS[3:4]:
-                raise ConnectionError("not a Ray cluster")
+            socket.create_connection((self.host, self.port), timeout=_CONNECT_S).close()
         except _NO_PLACE as error:
             raise BadInputError(
                 f"--master {self.address}: no answer ({reason_of(error)}); start "

@@ -16,14 +16,6 @@ from pipeline_lib.engines.server.schemas import LoadAdapterRequest, UnloadAdapte
 MAX_ADAPTERS = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Adapter:
-    """A loaded adapter: its folder, and its key in the engine."""
-
-    folder: str
-    key: str
-
-
 @dataclass(kw_only=True)
 class ModelRegistry:
     """Resolves model names while adapters are loaded and unloaded.
@@ -35,7 +27,8 @@ class ModelRegistry:
     engine: AsyncEngine
     base: str
     context_tokens: int | None
-    _adapters: dict[str, _Adapter] = field(init=False, default_factory=dict)
+    _adapters: dict[str, tuple[str, str]] = field(init=False, default_factory=dict)
+    """Folder, and key in the engine, by name."""
     _loading: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
     _since: int = field(init=False, default_factory=lambda: int(datetime.now(UTC).timestamp()))
 
@@ -47,7 +40,7 @@ class ModelRegistry:
         """
         if name is None or name == self.base:
             return None
-        return self._known(name, param="model").key
+        return self._key(name, param="model")
 
     async def load(self, body: LoadAdapterRequest) -> None:
         """Serve an adapter under a name.
@@ -76,27 +69,27 @@ class ModelRegistry:
             model = self.engine.model
             adapter = await run_in_threadpool(model.read, folder)
             key = await self.engine.call(partial(model.attach, adapter, source=folder))
-            self._adapters[body.lora_name] = _Adapter(folder=body.lora_path, key=key)
+            self._adapters[body.lora_name] = body.lora_path, key
             if before:
-                self.engine.retire(before.key)
+                self.engine.retire(before[1])
 
     async def unload(self, body: UnloadAdapterRequest) -> None:
         """Stop serving an adapter. ApiError: 404; no adapter of that name is served."""
         async with self._loading:
-            adapter = self._known(body.lora_name, param="lora_name")
+            key = self._key(body.lora_name, param="lora_name")
             del self._adapters[body.lora_name]
-            self.engine.retire(adapter.key)
+            self.engine.retire(key)
 
-    def _known(self, name: str, *, param: str) -> _Adapter:
+    def _key(self, name: str, *, param: str) -> str:
         if name not in self._adapters:
             raise unknown_model(name, [self.base, *self._adapters], param=param)
-        return self._adapters[name]
+        return self._adapters[name][1]
 
     def list_models(self) -> list[dict[str, Any]]:
         """The entries of ``/v1/models``, the base first."""
         cards = [self._card(self.base) | {"max_model_len": self.context_tokens}]
-        for name, adapter in self._adapters.items():
-            cards.append(self._card(name) | {"root": adapter.folder, "parent": self.base})
+        for name, (folder, _) in self._adapters.items():
+            cards.append(self._card(name) | {"root": folder, "parent": self.base})
         return cards
 
     def _card(self, name: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from pipeline_lib.engines.embedded.generation import ChoiceDelta
 
@@ -16,22 +16,6 @@ Json = dict[str, Any]
 
 # JSON has no infinity.
 _LEAST_LOGPROB = -9999.0
-
-
-class ResponseLayout(Protocol):
-    """JSON layout of a choice, for one of the two routes."""
-
-    def choice(self, delta: ChoiceDelta) -> Json:
-        """A choice of a whole response."""
-        ...
-
-    def first_chunk(self, index: int, /) -> Json | None:
-        """The chunk of a stream before the choice's text, or None."""
-        ...
-
-    def chunk(self, delta: ChoiceDelta) -> Json:
-        """A choice in a chunk of a stream."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,21 +79,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionLayout:
-    """Layout of ``/v1/completions``. Implements ResponseLayout."""
+    """Layout of ``/v1/completions``."""
 
     fields: ChoiceFields
     name_of: Callable[[int], str]
 
     def choice(self, delta: ChoiceDelta) -> Json:
-        """Text, index, finish reason, and the requested fields."""
-        choice: Json = {
-            "index": delta.index,
-            "text": delta.text,
-            "logprobs": self._logprobs(delta) if self.fields.logprobs else None,
-            "finish_reason": delta.finished.value if delta.finished else None,
-            "stop_reason": delta.stopped_by,
-        }
-        return choice | ({"token_ids": list(delta.tokens)} if self.fields.token_ids else {})
+        """A choice of a whole response."""
+        return _choice(delta, self.fields, {"text": delta.text}, self._logprobs)
 
     def first_chunk(self, _index: int) -> None:
         """None: nothing precedes the text."""
@@ -131,35 +108,27 @@ class CompletionLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatLayout:
-    """Layout of ``/v1/chat/completions``. Implements ResponseLayout."""
+    """Layout of ``/v1/chat/completions``."""
 
     fields: ChoiceFields
     name_of: Callable[[int], str]
 
     def choice(self, delta: ChoiceDelta) -> Json:
-        """The assistant's message."""
-        return self._choice(delta, {"message": {"role": "assistant", "content": delta.text}})
+        """A choice of a whole response: the assistant's message."""
+        message = {"role": "assistant", "content": delta.text}
+        return _choice(delta, self.fields, {"message": message}, self._logprobs)
 
     def first_chunk(self, index: int) -> Json:
-        """The role, before the text."""
+        """The chunk of a stream before the choice's text: the role."""
         content = {"role": "assistant", "content": ""}
         return {"index": index, "delta": content, "logprobs": None, "finish_reason": None}
 
     def chunk(self, delta: ChoiceDelta) -> Json:
-        """The new text of the message."""
-        return self._choice(delta, {"delta": {"content": delta.text} if delta.text else {}})
+        """A choice in a chunk of a stream: the new text of the message."""
+        content = {"content": delta.text} if delta.text else {}
+        return _choice(delta, self.fields, {"delta": content}, self._logprobs)
 
-    def _choice(self, delta: ChoiceDelta, content: Json) -> Json:
-        choice: Json = {
-            "index": delta.index,
-            **content,
-            "logprobs": {"content": self._logprobs(delta)} if self.fields.logprobs else None,
-            "finish_reason": delta.finished.value if delta.finished else None,
-            "stop_reason": delta.stopped_by,
-        }
-        return choice | ({"token_ids": list(delta.tokens)} if self.fields.token_ids else {})
-
-    def _logprobs(self, delta: ChoiceDelta) -> list[Json]:
+    def _logprobs(self, delta: ChoiceDelta) -> Json:
         lines = []
         for token, logprob in zip(delta.tokens, delta.logprobs, strict=True):
             name = self.name_of(token)
@@ -171,4 +140,23 @@ class ChatLayout:
                 "bytes": list(name.encode()) if known else None,
             }
             lines.append(line | {"top_logprobs": [dict(line)] if self.fields.alternatives else []})
-        return lines
+        return {"content": lines}
+
+
+ResponseLayout = CompletionLayout | ChatLayout
+
+
+def _choice(
+    delta: ChoiceDelta,
+    fields: ChoiceFields,
+    content: Json,
+    logprobs_of: Callable[[ChoiceDelta], Json],
+) -> Json:
+    choice: Json = {
+        "index": delta.index,
+        **content,
+        "logprobs": logprobs_of(delta) if fields.logprobs else None,
+        "finish_reason": delta.finished.value if delta.finished else None,
+        "stop_reason": delta.stopped_by,
+    }
+    return choice | ({"token_ids": list(delta.tokens)} if fields.token_ids else {})
