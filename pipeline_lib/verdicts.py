@@ -5,12 +5,14 @@ Standard library only: the sandbox imports this module in a Python without other
 
 import dataclasses
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
 _QUOTED = re.compile("'[^']*'")
+_MAX_DETAIL_CHARS = 200
 
 
 class Status(StrEnum):
@@ -68,3 +70,19 @@ class Verdict:
         own = {name: row[name] for name in names}
         own["status"] = Status(own["status"])
         return cls(**own)
+
+
+def not_judged(status: Status, detail: str) -> Verdict:
+    """A verdict without scores, for a failure of the verifier; it is not scored 0."""
+    return Verdict(status=status, strict=None, lenient=None, detail=detail[:_MAX_DETAIL_CHARS])
+
+
+def timed_verdict(judge: Callable[[], Verdict]) -> Verdict:
+    """The verdict of ``judge`` with its seconds; an exception becomes a verifier_error."""
+    start = time.perf_counter()
+    try:
+        verdict = judge()
+    except Exception as error:  # noqa: BLE001 - one item must not fail its batch
+        detail = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
+        verdict = not_judged(Status.VERIFIER_ERROR, detail)
+    return replace(verdict, seconds=time.perf_counter() - start)

@@ -4,20 +4,18 @@ Only this module and `golds` import by name, because stage keys must cover these
 """
 
 import pkgutil
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from pipeline_lib.kinds.kind import G, Kind
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verdicts import Verdict, timed_verdict
 
 AnswerForm = Callable[[str], str | None]
 _Gold_contra = TypeVar("_Gold_contra", contravariant=True)
-_MAX_DETAIL_CHARS = 200
 
 
 class Judge(Protocol[_Gold_contra]):
@@ -66,19 +64,3 @@ def answer_form(kind: Kind[Any]) -> AnswerForm | None:
     """The function that extracts answers of ``kind``; None if they are never equal."""
     named = kind.answer_form
     return pkgutil.resolve_name(named) if isinstance(named, str) else named
-
-
-def not_judged(status: Status, detail: str) -> Verdict:
-    """A verdict without scores, for a failure of the verifier; it is not scored 0."""
-    return Verdict(status=status, strict=None, lenient=None, detail=detail[:_MAX_DETAIL_CHARS])
-
-
-def timed_verdict(judge: Callable[[], Verdict]) -> Verdict:
-    """The verdict of ``judge`` with its seconds; an exception becomes a verifier_error."""
-    start = time.perf_counter()
-    try:
-        verdict = judge()
-    except Exception as error:  # noqa: BLE001 - one item must not fail its batch
-        detail = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
-        verdict = not_judged(Status.VERIFIER_ERROR, detail)
-    return replace(verdict, seconds=time.perf_counter() - start)

@@ -12,9 +12,8 @@ from typing import Self
 from pipeline_lib.kinds.code import CodeGold, entry_name
 from pipeline_lib.kinds.program import ProgramGold, agrees
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verdicts import Status, Verdict, timed_verdict
 from pipeline_lib.verify.answer_text import FencedBlock, fenced_blocks, strip_reasoning, unix_lines
-from pipeline_lib.verify.judges import timed_verdict
 from pipeline_lib.verify.pool import Pool
 from pipeline_lib.verify.sandbox.client import EXITED, RunReport, TestSuite
 from pipeline_lib.verify.sandbox.tiers import Sandbox, open_named_tier, open_tier

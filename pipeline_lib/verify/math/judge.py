@@ -13,8 +13,7 @@ from typing import Self
 
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
-from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verify.judges import not_judged, timed_verdict
+from pipeline_lib.verdicts import Status, Verdict, not_judged, timed_verdict
 from pipeline_lib.verify.math.caps import cap_reason
 from pipeline_lib.verify.math.exact.comparison import AmbiguousError, compare, without_letter
 from pipeline_lib.verify.math.exact.normal_form import exact_value, normalize
