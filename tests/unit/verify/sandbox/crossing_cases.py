@@ -423,69 +423,10 @@ CARRIED = {
     ),
     "map": ("assert list(f(['1', '2'])) == [1, 2]", "def f(x):\n    return map(int, x)"),
     "map by type": ("assert isinstance(f(['1']), map)", "def f(x):\n    return map(int, x)"),
-    "filter": ("assert set(f([0, 1, 2])) == {1, 2}", "def f(x):\n    return filter(None, x)"),
-    "zip": ("assert dict(f([1], [2])) == {1: 2}", "def f(a, b):\n    return zip(a, b)"),
-    "enumerate": ("assert list(f('a')) == [(0, 'a')]", "def f(x):\n    return enumerate(x)"),
-    "reversed": ("assert list(f([1, 2])) == [2, 1]", "def f(x):\n    return reversed(x)"),
     "iter": ("assert sorted(f([2, 1])) == [1, 2]", "def f(x):\n    return iter(x)"),
-    "itertools": (
-        "assert list(f('ab')) == [('a', 'b'), ('b', 'a')]",
-        "from itertools import permutations\ndef f(x):\n    return permutations(x)",
-    ),
     "range": (
         "assert f(3) == range(3) and list(f(3)) == [0, 1, 2]",
         "def f(n):\n    return range(n)",
-    ),
-    "keys": (
-        "assert f({1: 2}) == {1} and list(f({1: 2})) == [1]",
-        "def f(d):\n    return d.keys()",
-    ),
-    "values": (
-        "assert list(f({1: 2})) == [2] and len(f({1: 2})) == 1",
-        "def f(d):\n    return d.values()",
-    ),
-    "items": ("assert (1, 2) in f({1: 2})", "def f(d):\n    return d.items()"),
-    "Decimal": (
-        "from decimal import Decimal\nassert f('0.1') == Decimal('0.3')\nassert str(f('1.10')) == '3.30'",
-        "from decimal import Decimal\ndef f(x):\n    return Decimal(x) * 3",
-    ),
-    "Fraction": (
-        "from fractions import Fraction\nassert f(1, 3) == Fraction(1, 3)\nassert f(1, 3).denominator == 3",
-        "from fractions import Fraction\ndef f(a, b):\n    return Fraction(a, b)",
-    ),
-    "date": (
-        "import datetime\nassert f(2024) == datetime.date(2024, 3, 1)\nassert f(2024).weekday() == 4",
-        "import datetime\ndef f(y):\n    return datetime.date(y, 2, 28) + datetime.timedelta(2)",
-    ),
-    "datetime": (
-        (
-            "from datetime import datetime, timezone\n"
-            "assert f(0) == datetime(1970, 1, 1, tzinfo=timezone.utc)"
-        ),
-        "from datetime import datetime, timezone\ndef f(t):\n    return datetime.fromtimestamp(t, timezone.utc)",
-    ),
-    "timedelta": (
-        "from datetime import date\nassert f(date(2024, 1, 1), date(2024, 1, 3)).days == 2",
-        "def f(a, b):\n    return b - a",
-    ),
-    "deque": (
-        "from collections import deque\nassert f([1, 2]) == deque([2, 1])\nassert f([1, 2]).popleft() == 2",
-        "from collections import deque\ndef f(x):\n    d = deque()\n    d.extendleft(x)\n    return d",
-    ),
-    "bytearray": (
-        "assert f('a') == bytearray(b'a')",
-        "def f(x):\n    return bytearray(x.encode())",
-    ),
-    "Counter": (
-        "assert f('aab').most_common(1) == [('a', 2)] and f('a')['z'] == 0",
-        "from collections import Counter\ndef f(x):\n    return Counter(x)",
-    ),
-    "OrderedDict": (
-        (
-            "from collections import OrderedDict\nassert f([2, 1]) == OrderedDict([(2, 0), (1, 0)])\n"
-            "assert isinstance(f([1]), OrderedDict)"
-        ),
-        "from collections import OrderedDict\ndef f(x):\n    return OrderedDict.fromkeys(x, 0)",
     ),
     "defaultdict": (
         "assert f('ab')['a'] == [0] and f('ab')['c'] == []",
@@ -502,11 +443,6 @@ CARRIED = {
         "assert f(1, 2).x == 1 and f(1, 2) == (1, 2)",
         "from collections import namedtuple\nP = namedtuple('P', 'x y')\ndef f(x, y):\n    return P(x, y)",
     ),
-    "array": (
-        "assert f(2).tolist() == [0, 1]",
-        "from array import array\ndef f(n):\n    return array('i', range(n))",
-    ),
-    "frozenset": ("assert {f([1]): 2}[frozenset({1})] == 2", "def f(x):\n    return frozenset(x)"),
     "closure": ("assert f(3)(4) == 7", "def f(a):\n    return lambda b: a + b"),
     "recorded calls": (
         "g = f()\nassert [g(), g(), g()] == [1, 2, 3]",
@@ -586,7 +522,6 @@ CARRIED = {
         "def f(x):\n    x.sort()\n    return list(x)",
     ),
     "name": ("assert f.__name__ == 'f' and callable(f) and f() == 1", "def f():\n    return 1\n"),
-    "ellipsis": ("assert f() is ...", "def f():\n    return ..."),
     "infinity": (
         "assert abs(f() - 1) > 5 and f() == float('inf')",
         "def f():\n    return float('inf')",
