@@ -24,7 +24,7 @@ from pipeline_lib.systems.classmate.body import (
     peer_identity,
     placed_text,
 )
-from pipeline_lib.systems.classmate.peer import PeerFailedError, Question, check_answer
+from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
 
 PLACEMENT_TIMEOUT_S = 10.0
 _IMPORTS_S = 60.0
@@ -99,12 +99,15 @@ class RayPeer:
         deadline = time.monotonic() + timeout_s
         self._await_start(deadline)
         try:
-            found = _result(self._actor.answer.remote(questions, decoding), deadline)
-            return check_answer(found, questions)
+            found: list[list[Completion]] = _result(
+                self._actor.answer.remote(questions, decoding), deadline
+            )
         except GetTimeoutError:
             reason = f"no answer within {timeout_s:g} s"
-        except (RayError, PeerFailedError) as error:
+        except RayError as error:
             reason = _reason(error)
+        else:
+            return found
         self._start_again()
         raise PeerFailedError(reason)
 

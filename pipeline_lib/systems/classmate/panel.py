@@ -35,21 +35,42 @@ class Panel:
 
     def ask(self, questions: Mapping[str, Sequence[Question]]) -> "Asked":
         """Start asking each peer its questions, by name, and return at once."""
-        asked = Asked(questions=questions, deadline=time.perf_counter() + self.timeout_s)
-        for peer in self.peers:
-            answers: Future[Answers] = Future()
-            call = _Call(
-                peer=peer,
-                questions=questions[peer.name],
-                decoding=self.decoding,
-                deadline=asked.deadline,
-                before=self._last.get(peer.name),
-                answers=answers,
-            )
-            asked.calls[peer.name] = self._last[peer.name] = answers
-            # A daemon, since a peer that hangs must not keep the process from ending.
-            threading.Thread(target=call.run, name=f"peer-{peer.name}", daemon=True).start()
-        return asked
+        deadline = time.perf_counter() + self.timeout_s
+        calls = {peer.name: self._call(peer, questions[peer.name], deadline) for peer in self.peers}
+        return Asked(questions=questions, deadline=deadline, calls=calls)
+
+    def _call(
+        self, peer: Peer, questions: Sequence[Question], deadline: float
+    ) -> "Future[Answers]":
+        before = self._last.get(peer.name)
+        answers: Future[Answers] = Future()
+        self._last[peer.name] = answers
+
+        def run() -> None:
+            try:
+                answers.set_result(self._answer(peer, questions, before, deadline))
+            except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
+                answers.set_exception(error)
+
+        # A daemon, since a peer that hangs must not keep the process from ending.
+        threading.Thread(target=run, name=f"peer-{peer.name}", daemon=True).start()
+        return answers
+
+    def _answer(
+        self,
+        peer: Peer,
+        questions: Sequence[Question],
+        before: "Future[Answers] | None",
+        deadline: float,
+    ) -> Answers:
+        if not questions:
+            return []
+        if before is not None:
+            wait([before], timeout=max(0.0, deadline - time.perf_counter()))
+        remaining_s = deadline - time.perf_counter()
+        if remaining_s <= 0:
+            raise PeerFailedError("busy with an earlier call until the deadline")
+        return peer.answer(questions, self.decoding, timeout_s=remaining_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +79,7 @@ class Asked:
 
     questions: Mapping[str, Sequence[Question]]
     deadline: float
-    calls: "dict[str, Future[Answers]]" = field(default_factory=dict)
+    calls: "Mapping[str, Future[Answers]]"
 
     def answers(self) -> dict[str, Answers]:
         """The answers of each peer, by name, at the latest shortly after the deadline.
@@ -75,35 +96,6 @@ class Asked:
         if isinstance(failure := call.exception(), PeerFailedError):
             return _failed(self.questions[name], str(failure))
         return call.result()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
-    """One call of a peer, in a thread."""
-
-    peer: Peer
-    questions: Sequence[Question]
-    decoding: Decoding
-    deadline: float
-    before: "Future[Answers] | None"
-    """The call before it."""
-    answers: "Future[Answers]"
-
-    def run(self) -> None:
-        try:
-            self.answers.set_result(self._answer())
-        except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
-            self.answers.set_exception(error)
-
-    def _answer(self) -> Answers:
-        if not self.questions:
-            return []
-        if self.before is not None:
-            wait([self.before], timeout=max(0.0, self.deadline - time.perf_counter()))
-        remaining_s = self.deadline - time.perf_counter()
-        if remaining_s <= 0:
-            raise PeerFailedError("busy with an earlier call until the deadline")
-        return self.peer.answer(self.questions, self.decoding, timeout_s=remaining_s)
 
 
 def _failed(questions: Sequence[Question], reason: str) -> Answers:

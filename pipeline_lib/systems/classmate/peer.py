@@ -6,9 +6,6 @@ from typing import Protocol
 
 from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.records import Problem
-from pipeline_lib.terminal_text import one_line
-
-_SHOWN_CHARACTERS = 100
 
 BODY = "pipeline_lib.systems.classmate.body"
 """The module that peers run in their processes: its code is in the keys of what depends on their text."""
@@ -56,24 +53,3 @@ class Peer(Protocol):
                 the next call.
         """
         ...
-
-
-def check_answer(found: object, questions: Sequence[Question]) -> list[list[Completion]]:
-    """The answer of another process, if it has a continuation for each seed of each question.
-
-    Raises:
-        PeerFailedError: it has not.
-    """
-    if not isinstance(found, list) or len(found) != len(questions):
-        raise PeerFailedError(f"its answer is no list of {len(questions)} lists: {_shown(found)}")
-    for drawn, question in zip(found, questions, strict=True):
-        is_whole = isinstance(drawn, list) and len(drawn) == len(question.seeds)
-        if not is_whole or not all(isinstance(one, Completion) for one in drawn):
-            raise PeerFailedError(
-                f"its answer has no list of {len(question.seeds)} continuations: {_shown(drawn)}"
-            )
-    return found
-
-
-def _shown(found: object) -> str:
-    return one_line(repr(found), most=_SHOWN_CHARACTERS)

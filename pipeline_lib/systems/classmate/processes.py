@@ -19,11 +19,9 @@ from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.systems.classmate import peer_process
 from pipeline_lib.systems.classmate.body import check_placed, peer_identity
-from pipeline_lib.systems.classmate.peer import PeerFailedError, Question, check_answer
+from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
 
 _POLL_S = 0.05
-_ADDRESS_BYTES = 107
-"""Of a Unix socket."""
 _IMPORTS_S = 60.0
 """Of a process that starts; the rest of its start has ``serve.start_timeout_s``."""
 
@@ -56,11 +54,6 @@ class ProcessPeer:
         )
         log = self._log_folder / f"classmate-{self.name}.log"
         self._process = EngineProcess("classmate", launch, log)
-        if len(os.fsencode(self._address)) > _ADDRESS_BYTES:
-            self._process.kill()
-            raise BadInputError(
-                f"classmate {self.name}: {self._address} is too long for a socket; set TMPDIR to a shorter folder"
-            )
         self._started_s = time.monotonic()
         self._connection: Connection | None = None
 
@@ -85,40 +78,25 @@ class ProcessPeer:
         Raises:
             PeerFailedError: as `Peer`.
         """
-        try:
-            return self._answer(questions, decoding, timeout_s=timeout_s)
-        except PeerFailedError:
-            raise
-        except Exception as error:  # what it sends cannot be read, or its process cannot be ended
-            raise PeerFailedError(reason_of(error)) from error
-
-    def _answer(
-        self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
-    ) -> list[list[Completion]]:
         deadline = time.monotonic() + timeout_s
-        connection = self._connected(deadline)
-        if connection is None:
-            reason = self._problem()
-            is_late = time.monotonic() > self._started_s + self._start_timeout_s
-            if is_late or self._process.exit_code is not None:
-                self._start_again()
-            raise PeerFailedError(reason)
-        # In a thread: a stopped process does not read, and a long message would wait for it.
-        call = self._caller.submit(_exchange, connection, (questions, decoding))
         try:
-            found = call.result(max(0.0, deadline - time.monotonic()))
-            return check_answer(found, questions)
+            if (connection := self._connected(deadline)) is None:
+                is_late = time.monotonic() > self._started_s + self._start_timeout_s
+                reason, has_failed = self._problem(), is_late or self._process.exit_code is not None
+            else:
+                # In a thread: a stopped process does not read, and a long message would wait for it.
+                call = self._caller.submit(_exchange, connection, (questions, decoding))
+                return call.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            self._start_again()
-            raise PeerFailedError(f"no answer within {timeout_s:g} s") from None
-        except (EOFError, OSError) as error:
+            reason, has_failed = f"no answer within {timeout_s:g} s", True
+        except (EOFError, OSError):
             self._process.kill()
-            reason = self._problem()
+            reason, has_failed = self._problem(), True
+        except Exception as error:  # noqa: BLE001 - what it sends cannot be read
+            reason, has_failed = reason_of(error), True
+        if has_failed:
             self._start_again()
-            raise PeerFailedError(reason) from error
-        except PeerFailedError:
-            self._start_again()
-            raise
+        raise PeerFailedError(reason)
 
     def close(self) -> None:
         """End the process and all that it has started; a call that is waited for fails."""
@@ -167,9 +145,9 @@ class ProcessPeer:
             self._start()
 
 
-def _exchange(connection: Connection, call: object) -> object:
+def _exchange(connection: Connection, call: object) -> list[list[Completion]]:
     connection.send(call)
-    found: object = connection.recv()
+    found: list[list[Completion]] = connection.recv()
     return found
 
 
