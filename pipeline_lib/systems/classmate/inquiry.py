@@ -6,8 +6,9 @@ what an unbroken one asks.
 """
 
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import consecutive_seeds
@@ -16,7 +17,6 @@ from pipeline_lib.systems.classmate.draw_files import AskedPrefix, EmptySuccess,
 from pipeline_lib.systems.classmate.panel import Asked, Panel
 from pipeline_lib.systems.classmate.peer import Question
 from pipeline_lib.systems.classmate.scoring import (
-    Continuations,
     count_failures,
     judge_answers,
     lacks_room,
@@ -24,13 +24,8 @@ from pipeline_lib.systems.classmate.scoring import (
 )
 from pipeline_lib.verify.dispatch import Verifier
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Key:
-    """What is asked once in a draw."""
-
-    problem: Problem
-    prefix: str
+_Key = tuple[str, str]
+"""Problem and prefix, which are asked once in a draw."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +61,9 @@ class Inquiry:
     """Known so far; None before the first draw of this process."""
 
     def start(
-        self,
-        problems: Sequence[Problem],
-        prefixes: Sequence[Prefix | None],
-        *,
-        step: int,
-    ) -> "Pending":
-        """Ask about the prefixes of a draw, one a path, and return at once.
+        self, problems: Sequence[Problem], prefixes: Sequence[Prefix | None], *, step: int
+    ) -> Callable[[], Answered]:
+        """Ask about the prefixes of a draw, one a path, and return at once what waits for the answers.
 
         The empty prefixes are a call of their own, so that the other call is the same whether they are
         known or not.
@@ -84,8 +75,9 @@ class Inquiry:
         """
         if self._empty is None:
             self._empty = rewind(self.folder, step=step)
+        known = self._empty
         keys = [
-            None if prefix is None else _Key(problem=problem, prefix=prefix.text)
+            None if prefix is None else (problem.id, prefix.text)
             for problem, prefix in zip(problems, prefixes, strict=True)
         ]
         places: dict[_Key, int] = {}
@@ -93,78 +85,67 @@ class Inquiry:
             if key is not None:
                 places.setdefault(key, place)
         names = [peer.name for peer in self.panel.peers]
-        return Pending(
-            problems=problems,
-            keys=keys,
-            empty=self.panel.ask({name: self._empty_questions(name, places) for name in names}),
-            asked=self.panel.ask(
-                {
-                    name: [self._question(key, name, step, places[key]) for key in places]
-                    for name in names
-                }
-            ),
-            known=self._empty,
-            verifier=self.verifier,
-        )
+        by_id = {problem.id: problem for problem in problems}
+        asked_ids = dict.fromkeys(name for name, _ in places)
+        empty = {
+            name: [
+                self._question(by_id[own], "", name, "empty", own)
+                for own in asked_ids
+                if own not in known.get(name, {})
+            ]
+            for name in names
+        }
+        asked = {
+            name: [
+                self._question(by_id[own], prefix, name, step, place)
+                for (own, prefix), place in places.items()
+            ]
+            for name in names
+        }
+        calls = self.panel.ask(empty), self.panel.ask(asked)
+        return partial(self._finish, problems, keys, [*places], *calls, known)
 
-    def _empty_questions(self, name: str, keys: Iterable[_Key]) -> list[Question]:
-        """For the problems whose success from the empty prefix is unknown for the peer ``name``."""
-        assert self._empty is not None
-        known = self._empty.get(name, {})
-        problems = {key.problem.id: key.problem for key in keys if key.problem.id not in known}
-        return [
-            self._question(_Key(problem=problem, prefix=""), name, "empty", problem.id)
-            for problem in problems.values()
-        ]
-
-    def _question(self, key: _Key, *seed_names: str | int) -> Question:
+    def _question(self, problem: Problem, prefix: str, *seed_names: str | int) -> Question:
         seeds = consecutive_seeds(self.num_continuations, self.seed, "classmate", *seed_names)
-        return Question(problem=key.problem, prefix=key.prefix, seeds=tuple(seeds))
+        return Question(problem=problem, prefix=prefix, seeds=tuple(seeds))
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
-    """A draw that the peers are being asked about."""
-
-    problems: Sequence[Problem]
-    keys: Sequence[_Key | None]
-    """What was asked for each path."""
-    empty: Asked
-    asked: Asked
-    known: EmptySuccess
-    verifier: Verifier
-
-    def finish(self) -> Answered:
+    def _finish(
+        self,
+        problems: Sequence[Problem],
+        keys: Sequence[_Key | None],
+        distinct: Sequence[_Key],
+        empty: Asked,
+        asked: Asked,
+        known: EmptySuccess,
+    ) -> Answered:
         """Wait for the peers and judge what they wrote; remember successes from the empty prefix."""
-        empty = judge_answers(self.empty.questions, self.empty.answers(), self.verifier)
-        judged = judge_answers(self.asked.questions, self.asked.answers(), self.verifier)
-        added = {name: self._successes(name, found) for name, found in empty.items()}
-        for name, successes in added.items():
-            self.known.setdefault(name, {}).update(successes)
-        keys = list(dict.fromkeys(key for key in self.keys if key is not None))
-        by_key = {name: dict(zip(keys, found, strict=True)) for name, found in judged.items()}
-        every = {name: [*empty[name], *judged[name]] for name in judged}
+        from_empty = judge_answers(empty.questions, empty.answers(), self.verifier)
+        judged = judge_answers(asked.questions, asked.answers(), self.verifier)
+        added: EmptySuccess = {}
+        for name, found in from_empty.items():
+            pairs = zip(empty.questions[name], map(success, found), strict=True)
+            added[name] = {one.problem.id: share for one, share in pairs if share is not None}
+            known.setdefault(name, {}).update(added[name])
+        by_key = {name: dict(zip(distinct, found, strict=True)) for name, found in judged.items()}
+        every = {name: [*from_empty[name], *judged[name]] for name in judged}
         failures = {name: count_failures(found) for name, found in every.items()}
         return Answered(
             scores={
-                name: [success(found[key]) if key is not None else None for key in self.keys]
+                name: [success(found[key]) if key is not None else None for key in keys]
                 for name, found in by_key.items()
             },
-            empty={
-                name: [self.known[name].get(problem.id) for problem in self.problems]
-                for name in judged
-            },
+            empty={name: [known[name].get(one.id) for one in problems] for name in judged},
             crowded={
-                name: [key is not None and lacks_room(found[key]) for key in self.keys]
+                name: [key is not None and lacks_room(found[key]) for key in keys]
                 for name, found in by_key.items()
             },
             prefixes=[
                 AskedPrefix(
-                    problem_id=key.problem.id,
-                    prefix=key.prefix,
-                    continuations={name: found[key] for name, found in by_key.items()},
+                    problem_id=own,
+                    prefix=prefix,
+                    continuations={name: found[own, prefix] for name, found in by_key.items()},
                 )
-                for key in keys
+                for own, prefix in distinct
             ],
             added=added,
             failures=failures,
@@ -173,7 +154,3 @@ class Pending:
                 for name, found in every.items()
             },
         )
-
-    def _successes(self, name: str, found: Continuations) -> dict[str, float]:
-        pairs = zip(self.empty.questions[name], map(success, found), strict=True)
-        return {one.problem.id: share for one, share in pairs if share is not None}

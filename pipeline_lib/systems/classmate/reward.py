@@ -6,8 +6,9 @@ does not, nor does a peer after a missed deadline, which ``failure_rate`` shows.
 """
 
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
@@ -17,7 +18,6 @@ from pipeline_lib.records import Problem
 from pipeline_lib.systems.classmate.blind import BlindPath, deal_blindly
 from pipeline_lib.systems.classmate.cut import Prefix, cut_chain, draw_share, split_steps
 from pipeline_lib.systems.classmate.draw_files import DrawRecord, RewardedPath, write_draw
-from pipeline_lib.systems.classmate.figures import draw_figures
 from pipeline_lib.systems.classmate.fusion import Fused, add_bonus, fuse
 from pipeline_lib.systems.classmate.inquiry import Answered, Inquiry
 from pipeline_lib.systems.classmate.leaks import Chain, first_leaks
@@ -144,9 +144,9 @@ class ClassmateReward:
         step = int(trainer_state.global_step)
         problems = [self.problems[name] for name in problem_id]
         prefixes = self._cut(problems, completions, failed or [False] * len(problems), step)
-        pending = self.inquiry.start(problems, prefixes, step=step)
+        finish = self.inquiry.start(problems, prefixes, step=step)
         base = self.verified(completions=completions, problem_id=problem_id, failed=failed)
-        answered = pending.finish()
+        answered = finish()
         fused = fuse(
             base,
             answered.scores,
@@ -169,7 +169,18 @@ class ClassmateReward:
                 figures=figures,
                 failures=answered.failures,
                 empty=answered.added,
-                paths=_rewarded_paths(problem_id, completions, prefixes, answered, fused),
+                paths=[
+                    RewardedPath(
+                        problem_id=problem_id[place],
+                        completion=completions[place],
+                        prefix=prefix.text if prefix is not None else None,
+                        scores={name: found[place] for name, found in answered.scores.items()},
+                        base=fused.base[place],
+                        bonus=fused.bonus[place],
+                        reward=fused.reward[place],
+                    )
+                    for place, prefix in enumerate(prefixes)
+                ],
                 prefixes=answered.prefixes,
             ),
         )
@@ -216,33 +227,55 @@ class ClassmateReward:
         ]
         leaks = first_leaks(chains, self.inquiry.verifier)
         return [
-            None if gone else self._prefix(chain, leak, step)
+            None
+            if gone
+            else cut_chain(
+                chain.steps,
+                share=draw_share(
+                    self.params.keep, self.inquiry.seed, step=step, problem_id=chain.problem.id
+                ),
+                first_leak=leak,
+            )
             for chain, leak, gone in zip(chains, leaks, lost, strict=True)
         ]
 
-    def _prefix(self, chain: Chain, first_leak: int | None, step: int) -> Prefix:
-        share = draw_share(
-            self.params.keep, self.inquiry.seed, step=step, problem_id=chain.problem.id
-        )
-        return cut_chain(chain.steps, share=share, first_leak=first_leak)
 
+def draw_figures(
+    prefixes: Sequence[Prefix | None], answered: Answered, fused: Fused
+) -> dict[str, float]:
+    """Means over the paths of a draw that have the number.
 
-def _rewarded_paths(
-    problem_ids: Sequence[str],
-    completions: Sequence[str],
-    prefixes: Sequence[Prefix | None],
-    answered: Answered,
-    fused: Fused,
-) -> list[RewardedPath]:
-    return [
-        RewardedPath(
-            problem_id=problem_id,
-            completion=completions[place],
-            prefix=prefix.text if prefix is not None else None,
-            scores={name: scores[place] for name, scores in answered.scores.items()},
-            base=fused.base[place],
-            bonus=fused.bonus[place],
-            reward=fused.reward[place],
-        )
-        for place, (problem_id, prefix) in enumerate(zip(problem_ids, prefixes, strict=True))
+    ``lift`` is the score less the success from the empty prefix, over paths and peers; ``unique_share``
+    the number of prefixes asked per path that was drawn; ``failure_rate`` is over all continuations of
+    the draw.
+    """
+    cut = [prefix for prefix in prefixes if prefix is not None]
+    by_path = [
+        [score for score in scores if score is not None]
+        for scores in zip(*answered.scores.values(), strict=True)
     ]
+    lifts = [
+        score - without
+        for name, scores in answered.scores.items()
+        for score, without in zip(scores, answered.empty[name], strict=True)
+        if score is not None and without is not None
+    ]
+    means = {
+        "base_reward": _mean(fused.base),
+        **{f"classmate_scores/{name}": _mean(found) for name, found in answered.scores.items()},
+        "best_classmate_score": _mean(max(scores) for scores in by_path if scores),
+        "avg_classmate_score": _mean(fmean(scores) for scores in by_path if scores),
+        "final_reward": _mean(fused.reward),
+        "lift": _mean(lifts),
+        **{f"failure_rate/{name}": rate for name, rate in answered.failure_rates.items()},
+        "leak_rate": _mean(float(prefix.leaked) for prefix in cut),
+        "empty_prefix_rate": _mean(float(not prefix.kept) for prefix in cut),
+        "kept_steps": _mean(float(prefix.kept) for prefix in cut),
+        "unique_share": len(answered.prefixes) / len(cut) if cut else None,
+    }
+    return {name: value for name, value in means.items() if value is not None}
+
+
+def _mean(numbers: Iterable[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return fmean(known) if known else None
