@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from prefect import task
 
-from pipeline_lib.systems.classmate.bodies import evaluate, train
+from pipeline_lib.systems.classmate.bodies import evaluation, train
 from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
@@ -12,9 +12,9 @@ from tasks.gpu import gpu_slot
 from tasks.policies import TRAINING
 
 is_trained = train.is_trained
-is_evaluated = evaluate.is_evaluated
+is_evaluated = evaluation.is_evaluated
 trained_peers = train.trained_peers
-evaluated_peers = evaluate.evaluated_peers
+evaluated_peers = evaluation.evaluated_peers
 
 
 def train_with(peers: Sequence[Peer]) -> Callable[[Run], None]:
@@ -34,6 +34,6 @@ def evaluate_with(peers: Sequence[Peer]) -> Callable[[Run], None]:
     @task(**TRAINING, name="classmate-evaluate", task_run_name="classmate-evaluate")
     def evaluate_task(run: Run) -> None:
         with gpu_slot(wanted=True), timed_stage(run.root, "classmate-evaluate"):
-            evaluate.evaluate(run, peers)
+            evaluation.evaluate(run, peers)
 
     return evaluate_task

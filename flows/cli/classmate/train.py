@@ -117,14 +117,10 @@ def evaluate(
     models = dict(read_named(policy, form) for policy in policies)
     if len(models) < len(policies):
         raise BadInputError(f"{' '.join(policies)}: a name is given twice; rename one")
-    from pipeline_lib.systems.classmate.evaluation.evaluate import (  # noqa: PLC0415 - after the params
-        EvaluationFolders,
-        evaluate_policies,
-    )
+    from pipeline_lib.systems.classmate.evaluation.policies import evaluate_policies  # noqa: PLC0415 - after the params
     from pipeline_lib.systems.classmate.problem_files import load_problems  # noqa: PLC0415 - after the params
 
     classmate, output = loaded.classmate, output.resolve()
-    folders = EvaluationFolders(data=output / "data", reports=output, logs=output / "logs")
     named = (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
     with (
         opened_peers(named, _PROCESSES, root=output) as peers,
@@ -134,8 +130,10 @@ def evaluate(
             models,
             load_problems(classmate.prepare, "test", seed=loaded.seed, say=say),
             peers,
-            folders,
+            output / "data",
+            output,
             loaded,
+            logs=output / "logs",
             held_out={peer.name for peer in classmate.held_out},
             controls=control,
             on_progress=lambda _name, done, total: moved(done, total),

@@ -62,7 +62,7 @@ CLASSMATE = System(
             name="classmate-evaluate",
             asks_peers=True,
             summary="Compare base, plain training and training with peers.",
-            modules=("pipeline_lib.systems.classmate.bodies.evaluate",),
+            modules=("pipeline_lib.systems.classmate.bodies.evaluation",),
             inputs=(
                 *("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
                 *("models/classmate/plain", "models/classmate/trained"),

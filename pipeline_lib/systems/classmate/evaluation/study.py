@@ -19,13 +19,16 @@ from pipeline_lib.study.policies import path_cost
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Setting, Study, make_study
 from pipeline_lib.systems.classmate.evaluation.claims import claims
-from pipeline_lib.systems.classmate.evaluation.continuations import Scores
-from pipeline_lib.systems.classmate.evaluation.prefixes import EMPTY, Asked, CutPath, shuffled
-from pipeline_lib.systems.classmate.evaluation.success import (
+from pipeline_lib.systems.classmate.evaluation.prefixes import (
+    EMPTY,
+    Asked,
+    CutPath,
+    Scores,
     failed_share,
     known_scores,
     problem_means,
     right_spread,
+    shuffled,
 )
 from pipeline_lib.systems.classmate.scoring import HELD_OUT, TRAINING
 
@@ -89,15 +92,6 @@ class Judged:
         return sorted(found, key=lambda name: name != "plain")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """A study and what it was made from."""
-
-    study: Study
-    series: Sequence[Series]
-    attempts: Sequence[Attempt]
-
-
 def classmate_study(
     judged: Judged,
     evaluate: EvaluateParams,
@@ -106,8 +100,8 @@ def classmate_study(
     provenance: Mapping[str, str | None],
     is_blind: bool,
     draws_without_peers: int | None,
-) -> Made:
-    """The study with its claims.
+) -> tuple[Study, list[Series], list[Attempt]]:
+    """The study with its claims, and what it was made from.
 
     Args:
         judged: paths and scores.
@@ -139,11 +133,8 @@ def classmate_study(
         compute={**_compute(judged), "draws_without_peers": draws_without_peers},
     )
     controls = [base_name(name) for name in judged.ordered_controls]
-    return Made(
-        study=study.with_claims(claims(study, controls, is_blind=is_blind)),
-        series=series,
-        attempts=[*path_attempts(judged)],
-    )
+    study = study.with_claims(claims(study, controls, is_blind=is_blind))
+    return study, series, [*path_attempts(judged)]
 
 
 def policy_series(policy: Policy, judged: Judged, ks: Sequence[int]) -> list[Series]:

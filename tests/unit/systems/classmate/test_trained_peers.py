@@ -5,7 +5,7 @@ import pytest
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
-from pipeline_lib.systems.classmate.evaluation.evaluate import check_held_out
+from pipeline_lib.systems.classmate.evaluation.policies import check_held_out
 from pipeline_lib.systems.classmate.trained_peers import read_record, write_record
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
 

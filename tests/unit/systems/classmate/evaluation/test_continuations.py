@@ -9,7 +9,11 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.classmate.evaluation.continuations import continue_prefixes
+from pipeline_lib.systems.classmate.evaluation.draws import (
+    are_settled,
+    continue_prefixes,
+    scores_of,
+)
 from pipeline_lib.systems.classmate.evaluation.prefixes import Asked
 from pipeline_lib.systems.classmate.peer import NO_ROOM
 from pipeline_lib.verify.dispatch import open_verifier
@@ -48,14 +52,14 @@ def ask(tmp_path):
 def test_prefix_and_continuation_are_judged_together(ask):
     """``8*3=24`` is right after ``5+3=8``, and wrong alone."""
     found = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24"))
-    assert found.scores == {("one", ASKED[0]): [False, False], ("one", ASKED[1]): [True, True]}
+    assert scores_of(found) == {("one", ASKED[0]): [False, False], ("one", ASKED[1]): [True, True]}
 
 
 def test_finished_shards_are_read(ask):
     """The second call asks nothing and gives the same rows."""
     first = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24"))
     again = ScriptedPeer(name="one", write=lambda _prefix, _seed: "other")
-    assert ask(again).rows == first.rows
+    assert ask(again) == first
     assert again.calls == []
 
 
@@ -64,23 +68,23 @@ def test_a_corrected_gold_is_judged_anew(ask):
     peer = ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24")
     ask(peer)
     found = ask(peer, replace(PROBLEM, gold=CountdownGold(numbers=(3, 3, 5), target=25)))
-    assert found.scores[("one", ASKED[1])] == [False, False]
+    assert scores_of(found)[("one", ASKED[1])] == [False, False]
 
 
 def test_another_peer_of_the_same_name_is_asked(ask):
     """Its identity is part of the key."""
     ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24"))
     other = ScriptedPeer(name="one", write=lambda _prefix, _seed: "no", identity="other")
-    assert not any(row["strict"] for row in ask(other).rows)
+    assert not any(row["strict"] for row in ask(other))
 
 
 def test_what_failed_is_asked_again(ask):
     """A continuation that was not drawn has no score, and its shard is not kept."""
     failed = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: None))
-    assert not failed.is_complete
-    assert set(failed.scores[("one", ASKED[1])]) == {None}
+    assert not are_settled(failed)
+    assert set(scores_of(failed)[("one", ASKED[1])]) == {None}
     back = ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24")
-    assert ask(back).scores[("one", ASKED[1])] == [True, True]
+    assert scores_of(ask(back))[("one", ASKED[1])] == [True, True]
 
 
 class ShortPeer(ScriptedPeer):
@@ -94,8 +98,8 @@ class ShortPeer(ScriptedPeer):
 def test_what_leaves_no_room_is_not_asked_again(ask):
     """It would fail in every call, and the evaluation would never be complete."""
     found = ask(ShortPeer(name="short", write=None))
-    assert found.is_complete
-    assert set(found.scores[("short", ASKED[1])]) == {None}
+    assert are_settled(found)
+    assert set(scores_of(found)[("short", ASKED[1])]) == {None}
     again = ShortPeer(name="short", write=None)
-    assert ask(again).rows == found.rows
+    assert ask(again) == found
     assert again.calls == []

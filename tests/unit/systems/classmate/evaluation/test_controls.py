@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.systems.classmate.evaluation.evaluate import chosen_controls
+from pipeline_lib.systems.classmate.evaluation.policies import chosen_controls
 
 ARMS = ["base", "plain", "blind", "w0.1", "w0.5"]
 

@@ -6,7 +6,7 @@ from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import SampleParams, VerifyParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.classmate.evaluation import paths
+from pipeline_lib.systems.classmate.evaluation import draws
 from pipeline_lib.verify.dispatch import open_verifier
 from tests.unit.systems.classmate.tiny_training import PROBLEMS
 
@@ -26,13 +26,13 @@ def test_paths_that_were_not_drawn_are_drawn_again(tmp_path, monkeypatch):
         return None if fails and len(asked) == 5 else "2+3=5"
 
     engine = ScriptedModel(answer=answer)
-    monkeypatch.setattr(paths, "started_engine", lambda *_, **__: nullcontext(engine))
+    monkeypatch.setattr(draws, "started_engine", lambda *_, **__: nullcontext(engine))
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
 
     def draw():
         with open_verifier(VerifyParams()) as verifier:
-            groups = paths.judged_groups(
+            groups = draws.judged_groups(
                 str(tmp_path / "model"),
                 PROBLEMS,
                 tmp_path / "paths",

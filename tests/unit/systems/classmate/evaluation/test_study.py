@@ -5,16 +5,16 @@ import pytest
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.study.attempts import Cost
+from pipeline_lib.systems.classmate.evaluation.prefixes import (
+    failed_share,
+    right_spread,
+)
 from pipeline_lib.systems.classmate.evaluation.study import (
     Judged,
     Policy,
     classmate_study,
     contrasts,
     policy_series,
-)
-from pipeline_lib.systems.classmate.evaluation.success import (
-    failed_share,
-    right_spread,
 )
 from pipeline_lib.systems.classmate.scoring import HELD_OUT, TRAINING
 from tests.unit.study.judged_groups import judged_group
@@ -102,9 +102,11 @@ def test_one_right_prefix_has_no_spread(second, right):
 def test_prefixes_of_another_problem_and_none_are_arms():
     """The first path of q is asked for p, and that of p for q: success 1 and 0, mean 1/2. Without one: p alone, 0."""
     asked = {("p", "c\n"): "cc", ("q", "a\n"): "ww", ("p", ""): "ww"}
-    made = study_of(PLAIN, policy("classmate", {"p": "cw"}), scores=SCORES | scores_of(PEER, asked))
-    assert made.study.point("shuffled of=peers", HELD_OUT).value == 0.5
-    assert made.study.point("empty", HELD_OUT).value == 0.0
+    study, _, _ = study_of(
+        PLAIN, policy("classmate", {"p": "cw"}), scores=SCORES | scores_of(PEER, asked)
+    )
+    assert study.point("shuffled of=peers", HELD_OUT).value == 0.5
+    assert study.point("empty", HELD_OUT).value == 0.0
 
 
 def test_differences_are_taken_on_problems_that_both_have():
@@ -112,7 +114,8 @@ def test_differences_are_taken_on_problems_that_both_have():
     after = [cut_path("p", "d\n", right=True), cut_path("q", "e\n", right=True)]
     scores = SCORES | scores_of(PEER, {("p", "d\n"): "ww", ("q", "e\n"): "cc"})
     actor = policy("classmate", {"p": "cw", "q": "cw"}, after)
-    right, accuracy, every = study_of(PLAIN, actor, scores=scores).study.differences[:3]
+    study, _, _ = study_of(PLAIN, actor, scores=scores)
+    right, accuracy, every = study.differences[:3]
     assert (right.arm, right.reference, right.subset) == (
         "peers peer=peer",
         "plain peer=peer",
@@ -162,7 +165,7 @@ def test_several_shares_are_arms_beside_their_mean():
 
 def test_attempts_have_the_success_of_peers():
     """Of the paths whose prefixes were continued: the first two of p, the first of q."""
-    attempts = study_of(PLAIN, policy("classmate", {"p": "cw"})).attempts
+    _, _, attempts = study_of(PLAIN, policy("classmate", {"p": "cw"}))
     found = [(one.arm, one.problem_id, one.sample, one.right, dict(one.extra)) for one in attempts]
     assert found[:4] == [
         ("plain", "p", 0, True, {"peer share=0.5": 1.0}),

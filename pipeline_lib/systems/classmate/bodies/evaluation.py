@@ -10,10 +10,7 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.study.pages.page import REPORT_NAME
 from pipeline_lib.study.study import METRICS_NAME
 from pipeline_lib.systems.classmate.body import check_peer, peer_identity
-from pipeline_lib.systems.classmate.evaluation.evaluate import (
-    EvaluationFolders,
-    evaluate_policies,
-)
+from pipeline_lib.systems.classmate.evaluation.policies import evaluate_policies
 from pipeline_lib.systems.classmate.made_models import held_out_peers, training_peers
 from pipeline_lib.systems.classmate.problem_files import read_problems
 from pipeline_lib.telemetry import record_work
@@ -46,18 +43,20 @@ def evaluate(run: Run, peers: Sequence[Peer]) -> None:
     """Compare the policies with ``peers``, those of `evaluated_peers`; a killed evaluation continues."""
     folders, params = run.workspace.classmate, run.params.classmate
     key = _key(run)
-    found = evaluate_policies(
+    is_complete = evaluate_policies(
         _policies(run),
         read_problems(folders.problems, "test"),
         peers,
-        EvaluationFolders(data=folders.evaluation, reports=folders.reports, logs=run.root / "logs"),
+        folders.evaluation,
+        folders.reports,
         run.params,
+        logs=run.root / "logs",
         held_out={peer.name for peer in held_out_peers(params, folders.peers)},
         on_progress=lambda name, done, total: record_work(
             run.root, _STAGE, done=done, total=total, label=f"{_STAGE} {name}"
         ),
     )
-    if found.is_complete:
+    if is_complete:
         manifests.seal(folders.evaluation, kind=_KIND, key=key)
 
 

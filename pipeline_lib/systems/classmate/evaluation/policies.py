@@ -1,9 +1,9 @@
 """Evaluation of policies on held-out problems: accuracy, and success of peers on their prefixes, paired."""
 
 import pathlib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.engines.running_engine import check_model
@@ -11,14 +11,27 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.trained import seen_in_training, trained_on
 from pipeline_lib.publish.reporting.revision import provenance
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Problem, Row
 from pipeline_lib.store.files import check_output, read_json_lines
 from pipeline_lib.study.attempts import write_attempts
-from pipeline_lib.study.pages.page import REPORT_NAME, write_page
+from pipeline_lib.study.pages.page import (
+    REPORT_NAME,
+    Example,
+    Page,
+    Paper,
+    ShownText,
+    ShownTexts,
+    write_page,
+)
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import EMPTY, percent
 from pipeline_lib.study.study import METRICS_NAME, Study, write_study
-from pipeline_lib.systems.classmate.evaluation.continuations import Continued, continue_prefixes
-from pipeline_lib.systems.classmate.evaluation.page import classmate_page
-from pipeline_lib.systems.classmate.evaluation.paths import judged_groups
+from pipeline_lib.systems.classmate.evaluation.draws import (
+    are_settled,
+    continue_prefixes,
+    judged_groups,
+    scores_of,
+)
 from pipeline_lib.systems.classmate.evaluation.prefixes import asked_for, cut_paths, shuffled
 from pipeline_lib.systems.classmate.evaluation.study import Judged, Policy, classmate_study
 from pipeline_lib.systems.classmate.peer import Peer
@@ -28,60 +41,57 @@ from pipeline_lib.systems.classmate.trained_peers import TrainedPeers, read_reco
 from pipeline_lib.train.weights.policies import LOG_NAME
 from pipeline_lib.verify.dispatch import open_verifier
 
+_PAPER = Paper(
+    title="ClassmateCoT: Collaborative Chain-of-Thought Reinforcement Learning",
+    url="https://github.com/Lorenayannnnn/classmate-cot-verl",
+)
+_NOTES = (
+    "Peers are frozen models that continue a prefix of a path; they succeed if prefix and continuation together are right.",
+    "A share of the steps is kept, less where it would give the answer away.",
+    "Each policy is one training: the intervals are over problems, and say nothing of other seeds.",
+)
+_EXAMPLES = 24
+
 OnProgress = Callable[[str, int, int], None]
 """Called with what is done, and finished and all shards of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationFolders:
-    """Folders of an evaluation."""
-
-    data: pathlib.Path
-    """Paths and continuations, which a killed evaluation continues from."""
-    reports: pathlib.Path
-    """Metrics, page and tables of the study."""
-    logs: pathlib.Path
-    """Log of an engine's server."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
-    """A finished evaluation."""
-
-    study: Study
-    is_complete: bool
-    """No path would be drawn, and no continuation asked for, again."""
 
 
 def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     policies: Mapping[str, str],
     problems: Sequence[Problem],
     peers: Sequence[Peer],
-    folders: EvaluationFolders,
+    data: pathlib.Path,
+    reports: pathlib.Path,
     params: Params,
     *,
+    logs: pathlib.Path,
     held_out: Collection[str],
     controls: Collection[str] = (),
     on_progress: OnProgress = lambda _name, _done, _total: None,
-) -> Evaluated:
+) -> bool:
     """Evaluate policies on the same problems with the same seeds; a killed evaluation continues.
 
     Args:
         policies: Hugging Face folders by name: the start, others, and last the policy in question.
         problems: of the test split.
         peers: ready for calls, with distinct names.
-        folders: to write.
+        data: folder of paths and continuations, which a killed evaluation continues from.
+        reports: folder of metrics, page and tables of the study.
         params: sections classmate, sample, evaluate, verify and serve, and the seed.
+        logs: folder of the log of an engine's server.
         held_out: names of the peers that were asked in no training.
         controls: names of those that a gain counts against; empty: all between the first and the last.
         on_progress: called with finished work.
+
+    Returns:
+        True if another call would draw no path, and ask for no continuation, again.
 
     Raises:
         BadInputError: fewer than two policies, a control that is none before the last, a policy that cannot be
             loaded, no peer, one that cannot read the problems, or a held-out one that a policy was trained with; nothing has been drawn then.
     """
     for name in (METRICS_NAME, REPORT_NAME):
-        check_output(folders.reports / name)
+        check_output(reports / name)
     chosen = chosen_controls([*policies], controls)
     for name, model in policies.items():
         _check_policy(name, model)
@@ -94,17 +104,17 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         )
     trained = {name: read_record(model) for name, model in policies.items()}
     check_held_out([peer for peer in peers if peer.name in held_out], trained)
-    drawn, continued = _draw(policies, problems, peers, folders, params, on_progress)
+    drawn, rows = _draw(policies, problems, peers, data, params, logs=logs, on_progress=on_progress)
     judged = Judged(
         policies=drawn,
         controls=chosen,
         peers={peer.name: HELD_OUT if peer.name in held_out else TRAINING for peer in peers},
-        scores=continued.scores,
+        scores=scores_of(rows),
         keep=params.classmate.keep,
     )
     last = pathlib.Path([*policies.values()][-1])
     record = [*trained.values()][-1]
-    made = classmate_study(
+    study, series, attempts = classmate_study(
         judged,
         params.evaluate,
         seed=params.seed,
@@ -113,13 +123,11 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         draws_without_peers=count_draws_without_peers(last),
     )
     models = {f"classmate {peer.name}": peer.model for peer in named}
-    study = made.study.with_claims([*made.study.claims, *trained_on(models, problems)])
-    write_attempts(folders.reports / "attempts", made.attempts)
-    write_study(folders.reports, study, made.series, problems)
-    page = classmate_page(study, problems, continued.rows)
-    write_page(folders.reports / REPORT_NAME, study, page)
-    is_scored = not any(policy.unscored for policy in drawn)
-    return Evaluated(study=study, is_complete=continued.is_complete and is_scored)
+    study = study.with_claims([*study.claims, *trained_on(models, problems)])
+    write_attempts(reports / "attempts", attempts)
+    write_study(reports, study, series, problems)
+    write_page(reports / REPORT_NAME, study, _page(study, problems, rows))
+    return are_settled(rows) and not any(policy.unscored for policy in drawn)
 
 
 def _check_policy(name: str, model: str) -> None:
@@ -164,14 +172,16 @@ def chosen_controls(policies: Sequence[str], named: Collection[str]) -> Collecti
     return named or before[1:] or before
 
 
-def _draw(
+def _draw(  # noqa: PLR0913 - what an evaluation is of
     policies: Mapping[str, str],
     problems: Sequence[Problem],
     peers: Sequence[Peer],
-    folders: EvaluationFolders,
+    data: pathlib.Path,
     params: Params,
+    *,
+    logs: pathlib.Path,
     on_progress: OnProgress,
-) -> tuple[list[Policy], Continued]:
+) -> tuple[list[Policy], list[Row]]:
     """Judged and cut paths of each policy, and continuations of all prefixes."""
     drawn = []
     with open_verifier(params.verify, workers=params.execution.workers) as verifier:
@@ -179,10 +189,10 @@ def _draw(
             groups = judged_groups(
                 model,
                 problems,
-                folders.data / "paths" / name,
+                data / "paths" / name,
                 params,
                 verifier=verifier,
-                log_folder=folders.logs,
+                log_folder=logs,
                 moved=partial(on_progress, name),
             )
             drawn.append(
@@ -193,18 +203,18 @@ def _draw(
                     seen=seen_in_training(model, problems),
                 )
             )
-        continued = continue_prefixes(
+        rows = continue_prefixes(
             asked_for(path for one in drawn for path in (*one.paths, *shuffled(one.paths))),
             {problem.id: problem for problem in problems},
             peers,
-            folders.data / "continuations",
+            data / "continuations",
             params.classmate,
             verifier=verifier,
             verify=params.verify,
             seed=params.seed,
             moved=partial(on_progress, "prefixes"),
         )
-    return drawn, continued
+    return drawn, rows
 
 
 def count_draws_without_peers(model: pathlib.Path) -> int | None:
@@ -212,3 +222,58 @@ def count_draws_without_peers(model: pathlib.Path) -> int | None:
     log = model / LOG_NAME
     rows = [row for row in read_json_lines(log) if "base_reward" in row] if log.is_file() else []
     return sum("avg_classmate_score" not in row for row in rows) if rows else None
+
+
+def _page(study: Study, problems: Sequence[Problem], rows: Sequence[Row]) -> Page:
+    return Page(
+        title="Chains that peers can use",
+        paper=_PAPER,
+        notes=_NOTES,
+        tables=[_prefix_table(study)],
+        examples=[_example(one, rows) for one in problems[:_EXAMPLES]],
+    )
+
+
+def _prefix_table(study: Study) -> Table:
+    """Kept steps, leaks and spread by arm and share."""
+    peers = list(study.compute["peers"])
+    return Table(
+        caption="Prefixes by share of the steps; true deviation of a peer's success among the right prefixes of a problem",
+        columns=(
+            *("arm", "share", "kept steps", "cut back, since they gave the answer away"),
+            *(f"deviation, {peer}" for peer in peers),
+        ),
+        rows=tuple(
+            (
+                *(row["arm"], f"{row['share']:g}", f"{row['kept_steps']:.2f}"),
+                percent(row["leak_rate"]),
+                *(
+                    EMPTY if found is None else f"{found['sd']:.2f}"
+                    for found in map(row["spread"].get, peers)
+                ),
+            )
+            for row in study.compute["prefixes"]
+        ),
+    )
+
+
+def _example(problem: Problem, rows: Sequence[Row]) -> Example:
+    own = sorted(
+        (row for row in rows if row["problem_id"] == problem.id),
+        key=lambda row: (row["peer"], row["prefix"]),
+    )
+    return Example(
+        id=problem.id,
+        question=problem.question,
+        groups=[
+            ShownTexts(title=peer, texts=list(_shown(found)))
+            for peer, found in groupby(own, key=lambda row: str(row["peer"]))
+        ],
+    )
+
+
+def _shown(rows: Iterator[Row]) -> Iterator[ShownText]:
+    for row in rows:
+        outcome = {None: "discarded", True: "correct", False: "wrong"}[row["strict"]]
+        about = (row["failure"],) if row["failure"] else ()
+        yield ShownText(text=row["text"], outcome=outcome, about=about, prompt=row["prefix"])
