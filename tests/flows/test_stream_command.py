@@ -165,7 +165,7 @@ def test_a_second_member_shares_the_topic(start, topics):
 def test_without_the_extra(monkeypatch, capsys):
     """One line with the command to install it, exit code 2."""
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    for name in ("kafka", "bridge", "messages", "publish"):
+    for name in ("kafka", "bridge", "publish"):
         monkeypatch.delitem(sys.modules, f"pipeline_lib.publish.streams.{name}", raising=False)
     with pytest.raises(SystemExit) as ended:
         main(["stream", "verify", "--brokers", "127.0.0.1:1", "--from", "a", "--to", "b"])

@@ -69,15 +69,14 @@ def verify(
         reasonloop stream verify --brokers localhost:9092 --from answers --to verdicts
     """
     cluster = kafka.cluster()
-    from pipeline_lib.publish.streams.bridge import Topics, verify_stream  # noqa: PLC0415 - an optional package
+    from pipeline_lib.publish.streams.bridge import verify_stream  # noqa: PLC0415 - an optional package
+    from pipeline_lib.verify.dispatch import open_verifier  # noqa: PLC0415 - numpy takes a while
 
     loaded = params.load()
-    topics = Topics(source=source, target=target)
     stopped = _stop_on_signals()
     say(f"{source} -> {target}; SIGTERM or Ctrl-C stops it")
-    counts = verify_stream(
-        cluster, topics, loaded.verify, group=group, workers=workers, stopped=stopped
-    )
+    with open_verifier(loaded.verify, workers=workers) as verifier:
+        counts = verify_stream(cluster, source, target, verifier, group=group, stopped=stopped)
     say(f"{counts.judged} judged, {counts.refused} refused")
 
 
@@ -99,15 +98,21 @@ def publish(
     """
     cluster = kafka.cluster()
     from pipeline_lib.publish.streams.kafka import Sender  # noqa: PLC0415 - an optional package
-    from pipeline_lib.publish.streams.publish import PublishTopics, publish_run  # noqa: PLC0415 - an optional package
+    from pipeline_lib.publish.streams.publish import publish_run  # noqa: PLC0415 - an optional package
 
-    topics = PublishTopics(paths=f"{to}.paths", verdicts=f"{to}.verdicts")
+    paths, verdicts = f"{to}.paths", f"{to}.verdicts"
     producer = cluster.producer()
-    for topic in (topics.paths, topics.verdicts):
+    for topic in (paths, verdicts):
         cluster.require_topic(producer, topic)
     with progress_bar("publish") as moved:
-        sent = publish_run(Workspace(workspace.resolve()), Sender(producer), topics, on_shard=moved)
-    say(f"{sent.paths} paths to {topics.paths}, {sent.verdicts} verdicts to {topics.verdicts}")
+        sent = publish_run(
+            Workspace(workspace.resolve()),
+            Sender(producer),
+            paths_to=paths,
+            verdicts_to=verdicts,
+            on_shard=moved,
+        )
+    say(f"{sent.paths} paths to {paths}, {sent.verdicts} verdicts to {verdicts}")
 
 
 def _stop_on_signals() -> Callable[[], bool]:

@@ -1,60 +1,36 @@
 """The bridge: verdicts for the answers of one topic, sent to another.
 
-Offsets are stored once all verdicts up to them are acknowledged, so every answer gets a verdict, and
-after a crash some get an equal one again. Answers are judged in a thread, since a consumer that is not
-polled meanwhile leaves its group.
+Keys are ids. The value of a verdict holds nothing that differs between two judgements of one answer; the
+seconds are a header. Offsets are stored once all verdicts up to them are acknowledged, so every answer gets
+a verdict, and after a crash some get an equal one again. Answers are judged in a thread, since a consumer
+that is not polled meanwhile leaves its group.
 """
 
+import json
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.publish.streams.kafka import Cluster, Header, Sender, reason
-from pipeline_lib.publish.streams.messages import (
-    REASON,
-    SECONDS,
-    SOURCE,
-    encoded,
-    key_of,
-    line_of,
-    source_of,
-)
+from pipeline_lib.publish.streams.kafka import Cluster, Header, Sender, encoded, key_of, reason
 from pipeline_lib.verdicts import Verdict
-from pipeline_lib.verify.dispatch import open_verifier
+from pipeline_lib.verify.dispatch import Verifier
 from pipeline_lib.verify.lines.files import judge_lines, verdict_row
-from pipeline_lib.verify.lines.format import Line
+from pipeline_lib.verify.lines.format import Line, parse_line
 
 CHUNK_MESSAGES = 256
 """Messages judged together."""
-CHUNKS_IN_FLIGHT = 3
-"""One in judgement, one queued, one whose verdicts are being acknowledged."""
-_IDLE_S, _BUSY_S = 0.2, 0.02
-"""Time limits of one wait, without and with messages in flight."""
+_IDLE_S = 0.2
+"""Time limit of one wait."""
 _DENIED = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topics:
-    """Topics of one bridge."""
-
-    source: str
-    target: str
-
-    @property
-    def refused(self) -> str:
-        """For messages that cannot be judged, with the reason in a header."""
-        return f"{self.source}.refused"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,218 +43,182 @@ class Counts:
 
 def verify_stream(
     cluster: Cluster,
-    topics: Topics,
-    params: VerifyParams,
+    source: str,
+    target: str,
+    verifier: Verifier,
     *,
     group: str,
-    workers: int,
     stopped: Callable[[], bool],
 ) -> Counts:
-    """Judge the answers that arrive until ``stopped``; what was taken by then is finished.
+    """Judge the answers that arrive in ``source`` until ``stopped``; what was taken by then is finished.
+
+    Verdicts go to ``target``; messages that cannot be judged to ``source``.refused, the reason in a header.
 
     Raises:
         BadInputError: a topic is missing, cannot be used, or is both source and target.
         SandboxUnavailableError: there is code to judge and no sandbox tier is available.
         ReasonloopError: the brokers do not answer or do not accept a verdict.
     """
-    if topics.target in {topics.source, topics.refused}:
-        raise BadInputError(
-            f"verdicts for {topics.source} cannot go to {topics.target}; name another topic"
-        )
+    refused = f"{source}.refused"
+    if target in {source, refused}:
+        raise BadInputError(f"verdicts for {source} cannot go to {target}; name another topic")
     producer = cluster.producer()
     with (
         # Closing commits the stored offsets and leaves the group.
         closing(cluster.consumer(group)) as consumer,
-        open_verifier(params, workers=workers) as verifier,
         ThreadPoolExecutor(1, thread_name_prefix="judge") as executor,
     ):
-        cluster.require_topic(consumer, topics.source)
-        for topic in (topics.target, topics.refused):
+        cluster.require_topic(consumer, source)
+        for topic in (target, refused):
             cluster.require_topic(producer, topic)
-        bridge = _Bridge(
-            consumer,
-            Sender(producer),
-            topics,
-            judge=lambda lines: executor.submit(judge_lines, lines, verifier),
-        )
+        taken = _Taken(consumer, source)
+        counts = Counts()
         try:
-            return bridge.run(stopped)
+            while messages := taken.next_chunk(stopped):
+                lines, faults = _parsed(messages)
+                verdicts = executor.submit(judge_lines, [line for _, line in lines], verifier)
+                while not wait([verdicts], _IDLE_S).done:
+                    taken.keep_membership()
+                faults += _send_verdicts(Sender(producer), target, lines, verdicts.result())
+                _send_refused(Sender(producer), refused, faults)
+                taken.store_offsets()
+                counts.judged += len(messages) - len(faults)
+                counts.refused += len(faults)
         except KafkaException as error:
             raise ReasonloopError(f"{cluster.brokers}: {reason(error)}") from error
+        return counts
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Chunk:
-    """Messages that were taken together, in order."""
+class _Taken:
+    """The messages of a topic, chunk by chunk; the offsets of a chunk are stored when it is finished."""
 
-    lines: list[tuple[Message, Line]]
-    refused: list[tuple[Message, str]]
-    ends: dict[int, int]
-    """Offset after the last message of each partition."""
-    verdicts: Future[list[Verdict]]
-    sent: bool = False
-    unacknowledged: int = 0
-
-
-class _Bridge:
-    def __init__(
-        self,
-        consumer: Consumer,
-        sender: Sender,
-        topics: Topics,
-        *,
-        judge: Callable[[Sequence[Line]], Future[list[Verdict]]],
-    ) -> None:
+    def __init__(self, consumer: Consumer, topic: str) -> None:
         self._consumer = consumer
-        self._sender = sender
-        self._topics = topics
-        self._judge = judge
-        self._chunks: deque[_Chunk] = deque()
-        self._paused = False
-        self._counts = Counts()
+        self._topic = topic
+        self._waiting: list[Message] = []
+        self._ends: dict[int, int] = {}
+        """Offset after the last message of each partition in the chunk."""
+        # An other member judges revoked partitions from now on.
+        consumer.subscribe([topic], on_revoke=self._forget, on_lost=self._forget)
 
-    def run(self, stopped: Callable[[], bool]) -> Counts:
-        """Take, judge, send and store until ``stopped`` and nothing is in flight."""
-        self._consumer.subscribe(
-            [self._topics.source],
-            on_assign=self._begin,
-            on_revoke=self._forget,
-            on_lost=self._forget,
-        )
-        while self._chunks or not stopped():
-            if len(self._chunks) < CHUNKS_IN_FLIGHT and not stopped():
-                self._resume()
-                limit_s = _BUSY_S if self._chunks else _IDLE_S
-                self._take(self._consumer.consume(CHUNK_MESSAGES, limit_s))
-            elif not self._progressed():
-                self._pause()
-                self._take(self._consumer.consume(1, 0))
-            self._send_judged()
-            self._store_acknowledged()
-        return self._counts
-
-    def _begin(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
-        # New partitions are not paused.
-        self._paused = False
-
-    def _forget(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Store no offset of partitions that another member judges from now on."""
-        for chunk in self._chunks:
-            for gone in partitions:
-                chunk.ends.pop(gone.partition, None)
-
-    def _pause(self) -> None:
-        if not self._paused:
-            self._consumer.pause(self._consumer.assignment())
-            self._paused = True
-
-    def _resume(self) -> None:
-        if self._paused:
+    def next_chunk(self, stopped: Callable[[], bool]) -> list[Message]:
+        """The next messages; none once ``stopped``."""
+        chunk, self._waiting = self._waiting, []
+        while not (chunk or stopped()):
             self._consumer.resume(self._consumer.assignment())
-            self._paused = False
-
-    def _take(self, messages: Iterable[Message]) -> None:
-        lines, refused, ends = [], [], {}
-        for message in messages:
-            if _is_event(message):
-                continue
-            try:
-                lines.append((message, line_of(message)))
-            except BadInputError as error:
-                refused.append((message, str(error)))
+            chunk = _without_events(self._consumer.consume(CHUNK_MESSAGES, _IDLE_S))
+        for message in chunk:
             partition, offset = message.partition(), message.offset()
             assert partition is not None
             assert offset is not None
-            ends[partition] = offset + 1
-        if ends:
-            verdicts = self._judge([line for _, line in lines])
-            self._chunks.append(_Chunk(lines=lines, refused=refused, ends=ends, verdicts=verdicts))
+            self._ends[partition] = offset + 1
+        return chunk
 
-    def _progressed(self) -> bool:
-        """Wait for the oldest chunk; False if nothing has happened."""
-        oldest = self._chunks[0]
-        if oldest.sent:
-            return self._sender.poll(_IDLE_S) > 0
-        return bool(wait([oldest.verdicts], _IDLE_S).done)
+    def keep_membership(self) -> None:
+        """Poll while a chunk is judged; only a partition that was assigned meanwhile has a message."""
+        self._consumer.pause(self._consumer.assignment())
+        self._waiting += _without_events(self._consumer.consume(1, 0))
 
-    def _send_judged(self) -> None:
-        for chunk in self._chunks:
-            if chunk.sent:
-                continue
-            if not chunk.verdicts.done():
-                return
-            chunk.sent = True
-            for (message, line), verdict in zip(chunk.lines, chunk.verdicts.result(), strict=True):
-                self._send_verdict(chunk, message, line.id, verdict)
-            for message, why in chunk.refused:
-                self._refuse(chunk, message, why)
-
-    def _send_verdict(self, chunk: _Chunk, message: Message, name: str, verdict: Verdict) -> None:
-        def acknowledged() -> None:
-            chunk.unacknowledged -= 1
-            self._counts.judged += 1
-
-        value = encoded(verdict_row(name, verdict))
-        chunk.unacknowledged += 1
-        if not self._sender.send(
-            self._topics.target,
-            key=key_of(name),
-            value=value,
-            headers=[(SECONDS, f"{verdict.seconds:.6f}".encode())],
-            on_acknowledged=acknowledged,
-        ):
-            chunk.unacknowledged -= 1
-            self._refuse(chunk, message, f"its verdict has {len(value)} bytes, more than allowed")
-
-    def _refuse(self, chunk: _Chunk, message: Message, why: str) -> None:
-        def acknowledged() -> None:
-            chunk.unacknowledged -= 1
-            self._counts.refused += 1
-
-        headers: list[Header] = [
-            (REASON, why.encode("utf-8", "backslashreplace")),
-            (SOURCE, source_of(message).encode()),
+    def store_offsets(self) -> None:
+        """The chunk is finished."""
+        offsets = [
+            TopicPartition(self._topic, partition, end) for partition, end in self._ends.items()
         ]
-        chunk.unacknowledged += 1
-        for value in (message.value(), None):  # with the headers it may exceed the limit
-            if self._sender.send(
-                self._topics.refused,
-                key=message.key(),
-                value=value,
-                headers=headers,
-                on_acknowledged=acknowledged,
-            ):
-                return
-        raise ReasonloopError(
-            f"{source_of(message)}: its key alone is larger than message.max.bytes; raise it in --config"
-        )
+        self._ends.clear()
+        try:
+            if offsets:
+                self._consumer.store_offsets(offsets=offsets)
+        except KafkaException as error:
+            # A partition was revoked, and the callback is yet to come.
+            if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - a documented code
+                raise
 
-    def _store_acknowledged(self) -> None:
-        self._sender.poll(0)
-        while self._chunks and self._chunks[0].sent and not self._chunks[0].unacknowledged:
-            ends = self._chunks.popleft().ends
-            offsets = [
-                TopicPartition(self._topics.source, partition, end)
-                for partition, end in ends.items()
-            ]
-            try:
-                if offsets:
-                    self._consumer.store_offsets(offsets=offsets)
-            except KafkaException as error:
-                # A partition was revoked, and the callback is yet to come.
-                if error.args[0].code() != KafkaError._STATE:  # noqa: SLF001 - a documented code
-                    raise
+    def _forget(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for gone in partitions:
+            self._ends.pop(gone.partition, None)
 
 
-def _is_event(message: Message) -> bool:
-    """True if it only reports an error, from which the consumer recovers.
+def _without_events(messages: Iterable[Message]) -> list[Message]:
+    """The messages that do not only report an error from which the consumer recovers.
 
     Raises:
         BadInputError: the topic has gone, or there is no access to it or to the group.
     """
-    error = message.error()
-    if error is not None and (error.fatal() or error.code() in _DENIED):
-        raise BadInputError(f"topic {message.topic()}: {error.str()}; check it, then start again")
-    if error is not None:
-        logging.getLogger(__name__).warning("%s", error.str())
-    return error is not None
+    found = []
+    for message in messages:
+        error = message.error()
+        if error is None:
+            found.append(message)
+        elif error.fatal() or error.code() in _DENIED:
+            raise BadInputError(
+                f"topic {message.topic()}: {error.str()}; check it, then start again"
+            )
+        else:
+            logging.getLogger(__name__).warning("%s", error.str())
+    return found
+
+
+_Faults = list[tuple[Message, str]]
+
+
+def _parsed(messages: Sequence[Message]) -> tuple[list[tuple[Message, Line]], _Faults]:
+    lines, faults = [], []
+    for message in messages:
+        try:
+            lines.append((message, _line_of(message)))
+        except BadInputError as error:
+            faults.append((message, str(error)))
+    return lines, faults
+
+
+def _line_of(message: Message) -> Line:
+    """The answer in a message. Without ``id`` its key is the id, and without a key its position."""
+    where, content = _position(message), message.value()
+    if content is None:
+        raise BadInputError(f"{where}: no value")
+    try:
+        value = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise BadInputError(f"{where}: not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise BadInputError(f"{where}: expected a JSON object, got {type(value).__name__}")
+    line = parse_line(value, where=where)
+    name = line.id or (message.key() or b"").decode("utf-8", "replace") or where
+    return line.model_copy(update={"id": name, "problem_id": line.problem_id or name})
+
+
+def _position(message: Message) -> str:
+    """TOPIC/PARTITION/OFFSET, which no other message has."""
+    return f"{message.topic()}/{message.partition()}/{message.offset()}"
+
+
+def _send_verdicts(
+    sender: Sender, topic: str, lines: Sequence[tuple[Message, Line]], verdicts: Sequence[Verdict]
+) -> _Faults:
+    """Send all, and wait for the brokers; those that are too large are returned."""
+    faults = []
+    for (message, line), verdict in zip(lines, verdicts, strict=True):
+        value = encoded(verdict_row(line.id, verdict))
+        headers: list[Header] = [("seconds", f"{verdict.seconds:.6f}".encode())]
+        if not sender.send(topic, key=key_of(line.id), value=value, headers=headers):
+            faults.append((message, f"its verdict has {len(value)} bytes, more than allowed"))
+    sender.flush()
+    return faults
+
+
+def _send_refused(sender: Sender, topic: str, faults: _Faults) -> None:
+    for message, why in faults:
+        headers: list[Header] = [
+            ("reason", why.encode("utf-8", "backslashreplace")),
+            ("source", _position(message).encode()),
+        ]
+        key = message.key()
+        # With the headers the value may exceed the limit.
+        if not any(
+            sender.send(topic, key=key, value=value, headers=headers)
+            for value in (message.value(), None)
+        ):
+            raise ReasonloopError(
+                f"{_position(message)}: its key alone is larger than message.max.bytes; raise it in --config"
+            )
+    sender.flush()

@@ -3,15 +3,17 @@
 Needs the optional package confluent-kafka, as all modules of this package do.
 """
 
+import json
 import pathlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
+from pipeline_lib.records import Row
 
 CONNECT_S = 10.0
 """Time limit of the first answer of a broker."""
@@ -129,6 +131,16 @@ def reason(error: KafkaException) -> str:
     return found.str() if isinstance(found, KafkaError) else reason_of(error)
 
 
+def encoded(row: Row) -> bytes:
+    """One JSON line; ASCII escapes keep lone surrogates of model output representable."""
+    return json.dumps(row, ensure_ascii=True).encode()
+
+
+def key_of(name: str) -> bytes:
+    """The key for an id."""
+    return name.encode("utf-8", "replace")
+
+
 class Sender:
     """Sends messages in the background; a delivery that has failed for good is raised by each call.
 
@@ -141,23 +153,12 @@ class Sender:
         self._failure: str | None = None
 
     def send(
-        self,
-        topic: str,
-        *,
-        key: str | bytes | None,
-        value: bytes | None,
-        headers: list[Header],
-        on_acknowledged: Callable[[], None] = lambda: None,
+        self, topic: str, *, key: str | bytes | None, value: bytes | None, headers: list[Header]
     ) -> bool:
-        """Queue one message; False if it is larger than the producer's limit.
-
-        ``on_acknowledged`` is called by a later `poll` or `flush`.
-        """
+        """Queue one message; False if it is larger than the producer's limit."""
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
-            if error is None:
-                on_acknowledged()
-            else:
+            if error is not None:
                 self._failure = f"topic {topic} did not accept a message: {error.str()}"
 
         while True:
@@ -174,12 +175,6 @@ class Sender:
                 raise ReasonloopError(f"topic {topic}: {reason(error)}") from error
             else:
                 return True
-
-    def poll(self, timeout_s: float) -> int:
-        """Handle acknowledgements; returns when there are any, with their number."""
-        handled = self._producer.poll(timeout_s)
-        self._check()
-        return handled
 
     def flush(self) -> None:
         """Wait until every message is acknowledged."""

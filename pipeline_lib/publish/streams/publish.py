@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
-from pipeline_lib.publish.streams.kafka import Header, Sender
-from pipeline_lib.publish.streams.messages import encoded, key_of
+from pipeline_lib.publish.streams.kafka import Header, Sender, encoded, key_of
 from pipeline_lib.records import Path, Problem, Row
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.manifests import MANIFEST_NAME
@@ -18,14 +17,6 @@ from pipeline_lib.store.workspace import DrawFolders, Workspace
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.lines.files import verdict_row
 from pipeline_lib.verify.lines.format import path_line
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishTopics:
-    """Topics for paths and for their verdicts."""
-
-    paths: str
-    verdicts: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,11 +45,12 @@ class _Draw:
 def publish_run(
     workspace: Workspace,
     sender: Sender,
-    topics: PublishTopics,
     *,
+    paths_to: str,
+    verdicts_to: str,
     on_shard: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Published:
-    """Send all sealed paths and verdicts; the messages of a shard are acknowledged before the next.
+    """Send all sealed paths and verdicts to two topics; the messages of a shard are acknowledged before the next.
 
     ``on_shard`` is called with the number of shards done and of all shards.
 
@@ -82,8 +74,8 @@ def publish_run(
         lines = (
             {**path_line(path, asked[path.problem_id]), "id": draw.path_id(path)} for path in paths
         )
-        _send_all(sender, topics.paths, lines, headers)
-        _send_all(sender, topics.verdicts, verdicts, headers)
+        _send_all(sender, paths_to, lines, headers)
+        _send_all(sender, verdicts_to, verdicts, headers)
         sender.flush()
         sent.paths += len(paths)
         sent.verdicts += len(verdicts)

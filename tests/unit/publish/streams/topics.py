@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.publish.streams.bridge import Counts, verify_stream
-from pipeline_lib.publish.streams.bridge import Topics as BridgeTopics
 from pipeline_lib.publish.streams.kafka import Cluster
+from pipeline_lib.verify.dispatch import open_verifier
 
 WAIT_S = 30.0
 PARTITIONS = 4
@@ -142,14 +142,11 @@ def bridged(
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        return verify_stream(
-            topics.cluster(**settings),
-            BridgeTopics(source=source, target=target),
-            VerifyParams(),
-            group=GROUP,
-            workers=2,
-            stopped=done.is_set,
-        )
+        cluster = topics.cluster(**settings)
+        with open_verifier(VerifyParams(), workers=2) as verifier:
+            return verify_stream(
+                cluster, source, target, verifier, group=GROUP, stopped=done.is_set
+            )
     finally:
         done.set()
         watcher.join()
