@@ -34,11 +34,12 @@ COMMANDS = (
     "files.overlap:overlap",
     "files.data:import_model",
     "loop.stages:stages",
-    "platform.kuberay:kuberay",
     "platform.doctor:doctor",
     "platform.deploy:deploy",
 )
 """Functions by their modules in this package, with the name of the command where it is another."""
+FORMER = {"kuberay": "a RayJob for the KubeRay operator is now in examples/rayjob.yaml"}
+"""What replaces a command of before."""
 GROUPS = {
     "server": (
         "The local Prefect server that runs are recorded on.",
@@ -178,6 +179,10 @@ def _functions(module: str) -> list[ast.FunctionDef]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an error that a user can act on is one line and an exit code."""
+    name = next(iter(sys.argv[1:] if arguments is None else arguments), "")
+    if name in FORMER:
+        complain(f"{name}: {FORMER[name]}")
+        sys.exit(BadInputError.exit_code)
     try:
         build_app()(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from flows.ray.kuberay import Name
-
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=47)]
+"""Of a RayJob, from which the operator derives longer names."""
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?([kMGTPE]i?|m)?$")]
 
 
