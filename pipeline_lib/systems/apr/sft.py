@@ -26,7 +26,7 @@ from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
 from pipeline_lib.systems.apr.trace_rows import EncodedTraces, encode_traces
 from pipeline_lib.train.bootstrap import LlamaSizes, save_blank_llama
 from pipeline_lib.train.library_logs import silence_libraries
-from pipeline_lib.train.offline.bucketed_sft import BucketedSft, trainer_factory
+from pipeline_lib.train.offline.bucketed_sft import trainer_factory
 from pipeline_lib.train.offline.token_steps import TokenSteps, plan_steps
 from pipeline_lib.train.phases import Phase, Progress, Schedule, TrainContext
 from pipeline_lib.train.sequence import finished_training, run_phases
@@ -168,16 +168,7 @@ def make_phase(traces: EncodedTraces, sft: AprSftParams, *, seed: int) -> Phase:
             checkpoint_every=sft.checkpoint_every,
             gradient_checkpointing=False,
         ),
-        make_trainer=trainer_factory(
-            BucketedSft(
-                rows=traces.rows,
-                plan=plan,
-                pass_tokens=sft.pass_tokens,
-                optimizer=sft.optimizer,
-                muon_lr=sft.muon_lr,
-                bfloat16=sft.precision != "float32",
-            )
-        ),
+        make_trainer=trainer_factory(traces.rows, plan, sft),
     )
 
 

@@ -8,7 +8,6 @@ Axes: B sequences of a pass, L tokens, N tokens with a loss.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -18,6 +17,7 @@ from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
+from pipeline_lib.params.apr import AprSftParams
 from pipeline_lib.train.bfloat16_products import bfloat16_products
 from pipeline_lib.train.offline.labelled_scores import IGNORED
 from pipeline_lib.train.offline.matrix_optimizer import make_optimizer
@@ -34,24 +34,11 @@ from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.policies import Policy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BucketedSft:
-    """Sequences, their steps, and how they are computed."""
-
-    rows: Sequence[TokenRow]
-    plan: TokenSteps
-    pass_tokens: int
-    optimizer: Literal["muon", "adamw"]
-    muon_lr: float
-    bfloat16: bool
-    """Matrix products in bfloat16, over float32 weights."""
-
-
-def trainer_factory(sft: BucketedSft) -> MakeTrainer:
+def trainer_factory(rows: Sequence[TokenRow], plan: TokenSteps, sft: AprSftParams) -> MakeTrainer:
     """A factory of trainers; the schedule must have as many steps as the plan."""
 
     def make(policy: Policy, settings: TrainerSettings) -> Trainer:
-        return BucketedTrainer(policy, settings, sft)
+        return BucketedTrainer(policy, settings, rows, plan, sft)
 
     return make
 
@@ -59,9 +46,16 @@ def trainer_factory(sft: BucketedSft) -> MakeTrainer:
 class BucketedTrainer(Trainer):
     """Mean next-token loss of a step's tokens, computed in passes of similar lengths."""
 
-    def __init__(self, policy: Policy, settings: TrainerSettings, sft: BucketedSft) -> None:
-        assert settings["max_steps"] == len(sft.plan.steps)
-        self._sft = sft
+    def __init__(
+        self,
+        policy: Policy,
+        settings: TrainerSettings,
+        rows: Sequence[TokenRow],
+        plan: TokenSteps,
+        sft: AprSftParams,
+    ) -> None:
+        assert settings["max_steps"] == len(plan.steps)
+        self._plan, self._sft = plan, sft
         one_step = {
             "per_device_train_batch_size": 1,
             "gradient_accumulation_steps": 1,
@@ -72,7 +66,9 @@ class BucketedTrainer(Trainer):
         super().__init__(
             model=policy.model,
             args=settings.make(TrainingArguments, **one_step),
-            train_dataset=_Steps(sft, pad_id=policy.tokenizer.pad_token_id),
+            train_dataset=_Steps(
+                rows, plan, pass_tokens=sft.pass_tokens, pad_id=policy.tokenizer.pad_token_id
+            ),
             data_collator=_only_step,
             processing_class=policy.tokenizer,
         )
@@ -86,7 +82,7 @@ class BucketedTrainer(Trainer):
         count = sum(int((labels[:, 1:] != IGNORED).sum()) for _, labels in inputs["passes"])
         total = torch.zeros((), device=self.args.device)
         for ids_BL, labels_BL in inputs["passes"]:
-            with bfloat16_products(plain, enabled=self._sft.bfloat16):
+            with bfloat16_products(plain, enabled=self._sft.precision != "float32"):
                 loss = summed_loss(plain, ids_BL, labels_BL) / count
             self.accelerator.backward(loss)
             total += loss.detach()
@@ -105,7 +101,7 @@ class BucketedTrainer(Trainer):
 
     def count_processed_tokens(self) -> Tokens:
         """Tokens of all steps, prefixes included, padding not."""
-        return Tokens(trained=self._sft.plan.tokens)
+        return Tokens(trained=self._plan.tokens)
 
 
 def summed_loss(model: Any, ids_BL: Tensor, labels_BL: Tensor) -> Tensor:
@@ -144,17 +140,19 @@ def _label_losses(
 class _Steps(Dataset[Any]):
     """The passes of each step, padded."""
 
-    def __init__(self, sft: BucketedSft, *, pad_id: int) -> None:
-        self._sft = sft
-        self._pad_id = pad_id
+    def __init__(
+        self, rows: Sequence[TokenRow], plan: TokenSteps, *, pass_tokens: int, pad_id: int
+    ) -> None:
+        self._rows, self._plan = rows, plan
+        self._pass_tokens, self._pad_id = pass_tokens, pad_id
 
     def __len__(self) -> int:
-        return len(self._sft.plan.steps)
+        return len(self._plan.steps)
 
     @override
     def __getitem__(self, step: int) -> dict[str, Any]:
-        rows = [self._sft.rows[place] for place in self._sft.plan.steps[step]]
-        cut = cut_passes([len(row.ids_L) for row in rows], pass_tokens=self._sft.pass_tokens)
+        rows = [self._rows[place] for place in self._plan.steps[step]]
+        cut = cut_passes([len(row.ids_L) for row in rows], pass_tokens=self._pass_tokens)
         return {
             "passes": [
                 pad([rows[place] for place in places], pad_id=self._pad_id) for places in cut

@@ -19,15 +19,6 @@ _EPSILON = 1e-4
 """Added to a standard deviation before dividing by it, so that rounding errors are not blown up."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """Constants of the losses."""
-
-    advantages_BT: torch.Tensor
-    returns_BT: torch.Tensor
-    """Targets of the critic: advantage plus value."""
-
-
 def token_rewards(
     outcomes_B: torch.Tensor, mask_BT: torch.Tensor, *, penalties_BT: torch.Tensor | None = None
 ) -> torch.Tensor:
@@ -47,8 +38,10 @@ def compute_gae(
     *,
     gamma: float,
     gae_lambda: float,
-) -> Estimate:
-    """Advantages by the backward recursion; the value after the last token is 0.
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Advantages by the backward recursion, and returns, the targets of the critic: advantages plus values.
+
+    The value after the last token is 0.
 
     Source: Schulman et al. 2016 (arXiv:1506.02438), equations 12 and 16.
     """
@@ -60,7 +53,7 @@ def compute_gae(
         following_B = (delta_B + gamma * gae_lambda * following_B) * mask_BT[:, token]
         advantages_BT[:, token] = following_B
         next_values_B = values_BT[:, token]
-    return Estimate(advantages_BT=advantages_BT, returns_BT=advantages_BT + values_BT)
+    return advantages_BT, advantages_BT + values_BT
 
 
 def whiten(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
@@ -113,7 +106,7 @@ def make_experience(
     penalties_BT = None
     if reference_BT is not None:
         penalties_BT = params.kl_coef * (logprobs_BT - reference_BT)
-    estimate = compute_gae(
+    advantages_BT, returns_BT = compute_gae(
         token_rewards(batch.outcomes_B, batch.mask_BT, penalties_BT=penalties_BT),
         values_BT,
         batch.mask_BT,
@@ -124,6 +117,6 @@ def make_experience(
         batch=batch,
         logprobs_BT=logprobs_BT,
         values_BT=values_BT,
-        advantages_BT=whiten(estimate.advantages_BT, batch.mask_BT),
-        returns_BT=estimate.returns_BT,
+        advantages_BT=whiten(advantages_BT, batch.mask_BT),
+        returns_BT=returns_BT,
     )

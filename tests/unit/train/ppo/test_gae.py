@@ -21,12 +21,12 @@ def test_two_paths_by_hand():
     mask_BT = torch.tensor([[True, True, True], [True, False, False]])
     values_BT = torch.tensor([[0.5, 0.6, 0.8], [0.3, JUNK, JUNK]])
     rewards_BT = token_rewards(torch.tensor([1.0, 0.0]), mask_BT)
-    found = compute_gae(rewards_BT, values_BT, mask_BT, gamma=0.9, gae_lambda=0.5)
-    expected_BT = torch.tensor([[0.1345, 0.21, 0.2], [-0.3, 0, 0]])
-    torch.testing.assert_close(found.advantages_BT, expected_BT)
-    torch.testing.assert_close(
-        found.returns_BT, torch.tensor([[0.6345, 0.81, 1.0], [0.0, 0.0, 0.0]])
+    advantages_BT, returns_BT = compute_gae(
+        rewards_BT, values_BT, mask_BT, gamma=0.9, gae_lambda=0.5
     )
+    expected_BT = torch.tensor([[0.1345, 0.21, 0.2], [-0.3, 0, 0]])
+    torch.testing.assert_close(advantages_BT, expected_BT)
+    torch.testing.assert_close(returns_BT, torch.tensor([[0.6345, 0.81, 1.0], [0.0, 0.0, 0.0]]))
 
 
 def test_the_last_token_has_the_reward_and_each_token_the_penalty():
@@ -86,7 +86,7 @@ def test_gae_equals_two_reference_computations(definition, paths, gamma, gae_lam
     for row, path in enumerate(paths):
         rewards_BT[row, : len(path)], values_BT[row, : len(path)] = zip(*path, strict=True)
         mask_BT[row, : len(path)] = True
-    found = compute_gae(
+    advantages_BT, _ = compute_gae(
         torch.from_numpy(rewards_BT),
         torch.from_numpy(values_BT),
         torch.from_numpy(mask_BT),
@@ -96,8 +96,8 @@ def test_gae_equals_two_reference_computations(definition, paths, gamma, gae_lam
     for row, path in enumerate(paths):
         rewards, values = map(list, zip(*path, strict=True))
         expected = definition(rewards, values, gamma, gae_lambda)
-        np.testing.assert_allclose(found.advantages_BT[row, : len(path)], expected, atol=1e-9)
-        assert not found.advantages_BT[row, len(path) :].any()
+        np.testing.assert_allclose(advantages_BT[row, : len(path)], expected, atol=1e-9)
+        assert not advantages_BT[row, len(path) :].any()
 
 
 def test_whitening_uses_only_the_tokens_of_the_mask():
