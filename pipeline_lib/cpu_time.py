@@ -8,34 +8,26 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psutil
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lap:
-    """Time spent on a part of a training."""
+def start_laps() -> Callable[[], tuple[float, float]]:
+    """A function of the CPU and wall seconds since its last call, or since now, for a process that does nothing else.
 
-    cpu_seconds: float
-    """CPU seconds of this process and of its ended children."""
-    wall_seconds: float
+    CPU seconds are of this process and of its ended children.
+    """
+    last = _own_seconds(), time.perf_counter()
 
+    def lap() -> tuple[float, float]:
+        nonlocal last
+        before, last = last, (_own_seconds(), time.perf_counter())
+        return last[0] - before[0], last[1] - before[1]
 
-class Laps:
-    """Lap times of a process that does nothing else."""
-
-    def __init__(self) -> None:
-        self._cpu, self._wall = _own_seconds(), time.perf_counter()
-
-    def lap(self) -> Lap:
-        """The time since the last lap, or since the start."""
-        cpu, wall = _own_seconds(), time.perf_counter()
-        found = Lap(cpu_seconds=cpu - self._cpu, wall_seconds=wall - self._wall)
-        self._cpu, self._wall = cpu, wall
-        return found
+    return lap
 
 
 @dataclass(slots=True, eq=False)

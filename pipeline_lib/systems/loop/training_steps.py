@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pipeline_lib.cpu_time import Laps
+from pipeline_lib.cpu_time import start_laps
 from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.store.reuse import record_begin
 from pipeline_lib.telemetry import record_event, record_work
@@ -19,16 +19,12 @@ def record_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator[P
     The time after the last step, such as closing a pool of verifiers, is recorded at the end. A training
     without steps, already done, records nothing.
     """
-    laps, steps = Laps(), 0
+    lap, steps = start_laps(), 0
     gpus = visible_gpus()
 
     def spent() -> dict[str, Any]:
-        lap = laps.lap()
-        return {
-            "key": key,
-            "cpu_seconds": lap.cpu_seconds,
-            "gpu_seconds": gpus * lap.wall_seconds,
-        }
+        cpu_seconds, wall_seconds = lap()
+        return {"key": key, "cpu_seconds": cpu_seconds, "gpu_seconds": gpus * wall_seconds}
 
     def progress(step: int, total: int, _metrics: Mapping[str, float]) -> None:
         nonlocal steps
