@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from openai import APIConnectionError, APIError, AsyncOpenAI, OpenAIError
 
@@ -209,3 +209,37 @@ def _is_break(error: Exception) -> bool:
     """True for a connection or stream that broke; false for a request that was refused."""
     # The package raises an error within a stream as APIError itself, statuses as subclasses.
     return isinstance(error, APIConnectionError | BrokenStreamError) or type(error) is APIError
+
+
+class SingleDraws(Protocol):
+    """An engine that draws one completion per call; any number of calls may be open.
+
+    For programs of many dependent calls: each has its own task, limit and stop strings, joins what the
+    engine is drawing, and is cancelled with its task.
+    """
+
+    @property
+    def names_stops(self) -> bool:
+        """False: `Completion.stopped_by` is never set, so a stop string and an end token look alike."""
+        ...
+
+    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
+        """One completion of a rendered prompt; a failed one has an error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointDraws:
+    """Implements SingleDraws on the open connections to a server, which stops drawing what is cancelled."""
+
+    session: Session
+
+    @property
+    def names_stops(self) -> bool:
+        """As the server's dialect says; False for servers that are not known."""
+        return self.session.dialect.names_stops
+
+    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
+        """One completion; errors as `Session.draw`."""
+        [drawn] = await self.session.draw(Request(prompt=prompt, seeds=[seed]), decoding)
+        return drawn

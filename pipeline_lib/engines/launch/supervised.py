@@ -14,12 +14,13 @@ from pipeline_lib.engines.endpoint import Endpoint
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.known.engine import Engine, ServedModel
 from pipeline_lib.engines.launch.adapters import LoadedAdapters
-from pipeline_lib.engines.launch.ports import PortLease, lease_port
 from pipeline_lib.engines.launch.probes import NoAnswerError, RefusedError
 from pipeline_lib.engines.launch.process import EngineProcess
 from pipeline_lib.engines.launch.readiness import (
+    PortLease,
     PortTakenError,
     StartCancelledError,
+    lease_port,
     local_probes,
     wait_until_ready,
 )

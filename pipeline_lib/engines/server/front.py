@@ -1,16 +1,24 @@
-"""What all HTTP servers of this project share: guards around an app, a limit on bodies, uvicorn's settings."""
+"""What all HTTP servers of this project share: guards around an app, limits, delivery of responses, metrics."""
 
 import asyncio
+import json
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
 
 from pipeline_lib.engines.middleware.host_guard import HostGuard, Hosts
 from pipeline_lib.engines.server.errors import ApiError, add_error_handlers
+from pipeline_lib.engines.server.responses import Json
 
 MAX_BODY_BYTES = 16 << 20
 """A million tokens as text, or as ids, several times over."""
@@ -126,3 +134,94 @@ class BodyLimit:
                 return None
             more = message.get("more_body", False)
         return {"type": "http.request", "body": body, "more_body": False}
+
+
+END_OF_STREAM = "data: [DONE]\n\n"
+# Never received; the status that other servers log in this case.
+_CLIENT_CLOSED_REQUEST = 499
+
+
+def event_text(chunks: Iterable[Json]) -> str:
+    """Chunks as events, for one write: a write costs more than the events in it."""
+    lines = (json.dumps(chunk, ensure_ascii=False, separators=(",", ":")) for chunk in chunks)
+    return "".join(f"data: {line}\n\n" for line in lines)
+
+
+def comment_text(comment: str) -> str:
+    """A line that clients ignore, and that keeps a silent connection open."""
+    return f": {comment}\n\n"
+
+
+async def json_response(request: Request, answering: Coroutine[Any, Any, Json]) -> Response:
+    """The response of ``answering``, which is cancelled if the client leaves."""
+    drawing = asyncio.ensure_future(answering)
+    disconnect = asyncio.ensure_future(_await_disconnect(request))
+    try:
+        await asyncio.wait({drawing, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        return (
+            JSONResponse(drawing.result())
+            if drawing.done()
+            else Response(None, _CLIENT_CLOSED_REQUEST)
+        )
+    finally:
+        drawing.cancel()
+        disconnect.cancel()
+
+
+async def _await_disconnect(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventStream(StreamingResponse):
+    """A stream that calls ``release`` however it ends, also before its first event."""
+
+    def __init__(self, texts: AsyncIterator[str], *, release: Callable[[], None]) -> None:
+        self._release = release
+        super().__init__(
+            texts, media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
+        )
+
+    @override
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._release()
+
+
+Labels = Mapping[str, str]
+
+
+class _Collected(Collector):
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = [*metrics]
+
+    @override
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def metrics_response(metrics: Iterable[Metric]) -> Response:
+    """One sample of each metric."""
+    registry = CollectorRegistry()
+    registry.register(_Collected(metrics))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def gauge(name: str, meaning: str, value: float, labels: Labels) -> Metric:
+    """A number that rises and falls."""
+    family = GaugeMetricFamily(name, meaning, labels=tuple(labels))
+    family.add_metric([*labels.values()], value)
+    return family
+
+
+def counter(
+    name: str, meaning: str, value: float | Mapping[str, float], labels: Labels, *, by: str = ""
+) -> Metric:
+    """A sum since the start, or one for each value of the label ``by``."""
+    values = value if isinstance(value, Mapping) else {"": value}
+    family = CounterMetricFamily(name, meaning, labels=(*labels, *([by] if by else [])))
+    for key, one in values.items():
+        family.add_metric([*labels.values(), *([key] if by else [])], one)
+    return family

@@ -17,16 +17,18 @@ from pipeline_lib.engines.embedded.generation import EngineStoppedError, Generat
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
 from pipeline_lib.engines.embedded.token_text import TokenDecoder
 from pipeline_lib.engines.middleware.host_guard import Hosts
-from pipeline_lib.engines.server.delivery import (
+from pipeline_lib.engines.server.errors import ApiError, as_api_error
+from pipeline_lib.engines.server.front import (
     END_OF_STREAM,
     EventStream,
+    counter,
     event_text,
+    gauge,
+    guarded_app,
     json_response,
+    metrics_response,
 )
-from pipeline_lib.engines.server.errors import ApiError, as_api_error
-from pipeline_lib.engines.server.front import guarded_app
 from pipeline_lib.engines.server.model_registry import ModelRegistry
-from pipeline_lib.engines.server.prometheus import counter, gauge, metrics_response
 from pipeline_lib.engines.server.prompts import PromptTokenizer
 from pipeline_lib.engines.server.responses import (
     ChatLayout,

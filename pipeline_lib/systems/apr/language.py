@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.engines.chat_model import Completion, Decoding
-from pipeline_lib.engines.client.single_draws import SingleDraws
+from pipeline_lib.engines.client.session import SingleDraws
 from pipeline_lib.systems.apr.threads import Child, Spawn
 
 ANSWER = "\x1e"

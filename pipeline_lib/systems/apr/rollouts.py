@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.client.single_draws import EndpointDraws
+from pipeline_lib.engines.client.session import EndpointDraws
 from pipeline_lib.engines.running_engine import attach
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, replace
 
 from pipeline_lib.engines.chat_model import Completion, Decoding
-from pipeline_lib.engines.client.single_draws import SingleDraws
+from pipeline_lib.engines.client.session import SingleDraws
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.systems.apr.draw_text import TextTokens
 from pipeline_lib.systems.apr.threads import ThreadGrammar

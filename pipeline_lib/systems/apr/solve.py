@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Decoding, Message
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
-from pipeline_lib.engines.client.single_draws import EndpointDraws, SingleDraws
+from pipeline_lib.engines.client.session import EndpointDraws, SingleDraws
 from pipeline_lib.engines.embedded.draws import LiveDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError, ReasonloopError

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.client.single_draws import EndpointDraws
+from pipeline_lib.engines.client.session import EndpointDraws
 from pipeline_lib.records import FinishReason
 from tests.unit.engines.scripted_server import changed, never, scripted_server
 

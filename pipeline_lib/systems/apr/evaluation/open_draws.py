@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.client.single_draws import EndpointDraws, SingleDraws
+from pipeline_lib.engines.client.session import EndpointDraws, SingleDraws
 from pipeline_lib.engines.embedded.draws import WaveDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.engines.pretrained import load_tokenizer

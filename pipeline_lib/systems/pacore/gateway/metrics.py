@@ -9,7 +9,7 @@ from enum import StrEnum
 from prometheus_client.core import Metric, SummaryMetricFamily
 
 from pipeline_lib.engines.server.errors import ApiError
-from pipeline_lib.engines.server.prometheus import counter, gauge
+from pipeline_lib.engines.server.front import counter, gauge
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost
 
 _PREFIX = "reasonloop_pacore_"

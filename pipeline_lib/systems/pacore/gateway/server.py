@@ -15,10 +15,14 @@ from starlette.concurrency import run_in_threadpool
 
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.client.connection import EngineDownError
-from pipeline_lib.engines.server.delivery import EventStream, json_response
 from pipeline_lib.engines.server.errors import ApiError
-from pipeline_lib.engines.server.front import guarded_app, serve_app
-from pipeline_lib.engines.server.prometheus import metrics_response
+from pipeline_lib.engines.server.front import (
+    EventStream,
+    guarded_app,
+    json_response,
+    metrics_response,
+    serve_app,
+)
 from pipeline_lib.engines.server.responses import Json
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.pacore import PacoreParams
