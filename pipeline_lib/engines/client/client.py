@@ -131,12 +131,7 @@ class OpenAIModel:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Session]:
-        """Connections to the server for concurrent requests; `complete` without its own event loop.
-
-        Raises:
-            BadInputError: as `complete`, also from a draw.
-            EngineDownError: as `complete`, also from a draw.
-        """
+        """Connections to the server for concurrent requests; `complete` without its own event loop."""
         connection = Connection(endpoint=self.endpoint, serve=self.serve)
         async with self._cancellable(), connection.open() as client:
             owner = await connection.await_server(client)

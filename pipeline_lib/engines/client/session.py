@@ -89,10 +89,6 @@ class Session:
         A break before the first text is retried once, as in `draw`; a later one is an error, since the
         text that was delivered cannot be taken back. The deltas are a callback and no iterator: the
         deadline must cancel the request, and never its reader.
-
-        Raises:
-            BadInputError: as `draw`.
-            EngineDownError: as `draw`.
         """
         [seed], prompt = request.seeds, request.prompt
         async with self.slots:
@@ -111,12 +107,7 @@ class Session:
                 return self._failed(error, latency_s=time.perf_counter() - start)
 
     async def check(self) -> None:
-        """Return if the engine lists its model now.
-
-        Raises:
-            BadInputError: as `draw`.
-            EngineDownError: it does not.
-        """
+        """Return if the engine lists its model now. EngineDownError: it does not."""
         await self.outage.probe(patience_s=0.0)
 
     async def _draw(
