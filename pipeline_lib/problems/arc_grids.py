@@ -10,8 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from pipeline_lib.grids import Grid, grid_of, grid_text
 from pipeline_lib.kinds.arc import ArcGold, PuzzleInput
-from pipeline_lib.problems.data_set import DataSet
-from pipeline_lib.problems.raw_row import RawRow
+from pipeline_lib.problems.data_set import DataSet, RawRow
 from pipeline_lib.records import Problem
 
 _INTRODUCTION = (

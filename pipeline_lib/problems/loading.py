@@ -4,9 +4,8 @@ import pathlib
 import re
 
 from pipeline_lib.errors import BadInputError, Faults
-from pipeline_lib.problems.data_set import DataSet
+from pipeline_lib.problems.data_set import DataSet, RawRow
 from pipeline_lib.problems.raw_files import folder_rows, hub_rows
-from pipeline_lib.problems.raw_row import RawRow
 from pipeline_lib.problems.table import find_data_set
 from pipeline_lib.records import Problem
 

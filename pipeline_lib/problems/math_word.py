@@ -4,8 +4,7 @@ Golds are kept as published; `splits` removes problems whose gold the verifier c
 """
 
 from pipeline_lib.kinds.math import MathGold, last_boxed, without_thousands
-from pipeline_lib.problems.data_set import BY_SPLIT, DataSet
-from pipeline_lib.problems.raw_row import RawRow
+from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, RawRow
 from pipeline_lib.records import Problem
 
 _GSM8K_MARK = "#### "

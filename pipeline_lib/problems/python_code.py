@@ -8,8 +8,7 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline_lib.kinds.code import CodeGold, given_beside
-from pipeline_lib.problems.data_set import BY_SPLIT, DataSet
-from pipeline_lib.problems.raw_row import RawRow
+from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, RawRow
 from pipeline_lib.records import Problem
 
 MBPP_TASKS: Mapping[str, range] = {

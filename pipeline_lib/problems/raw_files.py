@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline_lib.errors import BadInputError, reason_of
-from pipeline_lib.problems.raw_row import RawRow
+from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_json
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.math_word import contest_problem, gsm8k_problem
-from pipeline_lib.problems.raw_row import RawRow
 
 
 def row_of(**fields: object) -> RawRow:

@@ -8,12 +8,12 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.python_code import (
     entry_point,
     humaneval_problem,
     mbpp_problem,
 )
-from pipeline_lib.problems.raw_row import RawRow
 
 
 def mbpp_row(**changes: object) -> RawRow:

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.raw_files import folder_rows
-from pipeline_lib.problems.raw_row import RawRow
 
 ROWS = [{"question": "1+1?", "answer": "#### 2"}, {"question": "2+2?", "answer": "#### 4"}]
 

@@ -28,14 +28,6 @@ from pipeline_lib.study.pages.page import (
 )
 from pipeline_lib.study.study import METRICS_NAME, Series, Study, write_study
 from pipeline_lib.systems.pacore.drive import solve_all
-from pipeline_lib.systems.pacore.evaluation.judging import (
-    JudgedProblem,
-    Verdicts,
-    attempts_of,
-    is_right,
-    judge_texts,
-    judged_problem,
-)
 from pipeline_lib.systems.pacore.evaluation.study import (
     EvaluatedModel,
     attempt_arms,
@@ -44,9 +36,15 @@ from pipeline_lib.systems.pacore.evaluation.study import (
 )
 from pipeline_lib.systems.pacore.evaluation.trials import (
     PLAIN,
+    JudgedProblem,
     Strategy,
     Trial,
     TrialPath,
+    Verdicts,
+    attempts_of,
+    is_right,
+    judge_texts,
+    judged_problem,
     make_strategies,
     make_trial,
     read_trial,

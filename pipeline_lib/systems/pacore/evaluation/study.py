@@ -22,8 +22,7 @@ from pipeline_lib.study.study import (
     arm_names,
     make_study,
 )
-from pipeline_lib.systems.pacore.evaluation.judging import JudgedProblem
-from pipeline_lib.systems.pacore.evaluation.trials import PLAIN
+from pipeline_lib.systems.pacore.evaluation.trials import PLAIN, JudgedProblem
 from pipeline_lib.systems.pacore.evaluation.votes import ARM_OF, ORACLE, Axis, Vote, Votes
 
 _ONE_PATH = "one path"

@@ -10,8 +10,13 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.compute_cost import request_cost
 from pipeline_lib.systems.pacore.drive import solve_in_lockstep
-from pipeline_lib.systems.pacore.evaluation.judging import judged_problem
-from pipeline_lib.systems.pacore.evaluation.trials import PLAIN, Strategy, make_trial, read_trial
+from pipeline_lib.systems.pacore.evaluation.trials import (
+    PLAIN,
+    Strategy,
+    judged_problem,
+    make_trial,
+    read_trial,
+)
 from pipeline_lib.systems.pacore.rounds import RoundPlan
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.dispatch import open_verifier

@@ -9,14 +9,13 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.study.attempts import Attempt, Cost
 from pipeline_lib.study.names import definitions
 from pipeline_lib.study.selection import CandidatePath
-from pipeline_lib.systems.pacore.evaluation.judging import JudgedProblem
 from pipeline_lib.systems.pacore.evaluation.study import (
     EvaluatedModel,
     attempt_arms,
     further_tables,
     pacore_study,
 )
-from pipeline_lib.systems.pacore.evaluation.trials import PLAIN
+from pipeline_lib.systems.pacore.evaluation.trials import PLAIN, JudgedProblem
 
 SETTINGS = {
     "params": EvaluateParams(resamples=200),
