@@ -13,17 +13,21 @@ from dataclasses import dataclass, replace
 from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding, Request
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.known.table import check_engine, engine_named
+from pipeline_lib.engines.pretrained import load_chat_format, load_tokenizer
 from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.engines.started_engine import started_engine
+from pipeline_lib.engines.tokens import encode_completion
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
-from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.systems.classmate.peer import NO_ROOM, Question
 
 BATCH_SIZE = 64
 """Continuations decoded together by the embedded engine."""
+_SHOWN = 10
+"""Characters that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,27 +98,56 @@ def check_peer(peer: PeerParams) -> PeerParams:
     Raises:
         BadInputError: an unknown engine or folder, a budget, or a server that would have to render the prompts.
     """
+    serve = peer.serve
+    if serve.budget_tokens is not None or serve.budget_money is not None:
+        raise BadInputError(
+            f"classmate {peer.name}: serve.budget_tokens and serve.budget_money do not limit a peer; leave them out, "
+            "and lower classmate.train.steps, num_return_sequences or max_new_tokens"
+        )
     try:
-        _check_budget(peer.serve)
-        check_engine(peer.serve)
-        if not engine_named(peer.serve.engine).is_external:
-            check_model(peer.model)
-            return peer.model_copy(update={"model": _absolute(peer.model)})
-        tokenizer = _required_tokenizer(peer.serve)
+        check_engine(serve)
+        is_external = engine_named(serve.engine).is_external
+        source = serve.tokenizer if is_external else peer.model
+        if source is not None:
+            check_model(source)
     except BadInputError as error:
         raise BadInputError(f"classmate {peer.name}: {error}") from error
-    serve = peer.serve.model_copy(update={"tokenizer": _absolute(tokenizer)})
-    return peer.model_copy(update={"serve": serve})
+    if source is None:
+        raise BadInputError(
+            f"classmate {peer.name}: a server does not continue an opened assistant turn; set serve.tokenizer to the "
+            "Hugging Face folder or id of the model, to render prompts here"
+        )
+    if not is_external:
+        return peer.model_copy(update={"model": _absolute(source)})
+    served = serve.model_copy(update={"tokenizer": _absolute(source)})
+    return peer.model_copy(update={"serve": served})
+
+
+def check_readable(peers: Sequence[PeerParams], problems: Sequence[Problem]) -> None:
+    """Refuse a peer whose tokenizer lacks characters of the prompts: it would be scored as wrong on all problems."""
+    for peer in peers:
+        source = peer.serve.tokenizer or peer.model
+        tokenizer = load_tokenizer(source)
+        unknown = tokenizer.unk_token_id
+        if unknown is None:
+            continue
+        chat_format = load_chat_format(source)
+        characters = {sign for problem in problems for sign in render(problem, chat_format)}
+        lacking = [
+            sign for sign in sorted(characters) if unknown in encode_completion(tokenizer, sign)
+        ]
+        if lacking:
+            more = f" and {len(lacking) - _SHOWN} others" if len(lacking) > _SHOWN else ""
+            raise BadInputError(
+                f"classmate {peer.name}: its tokenizer lacks {' '.join(map(repr, lacking[:_SHOWN]))}{more} of the "
+                "problems' prompts; give a model that can read them"
+            )
 
 
 def check_placed(
     peers: Sequence[PeerParams], gpus: float, cpus: float, *, place: str, policy_gpus: float = 0
 ) -> None:
-    """Check that ``place``, a machine or Ray, has what the peers and the policy take together.
-
-    Raises:
-        BadInputError: it has less.
-    """
+    """Refuse peers and a policy that take more than ``place``, a machine or Ray, has."""
     wants_gpus = policy_gpus + sum(peer.num_gpus for peer in peers)
     if wants_gpus > gpus or sum(peer.num_cpus for peer in peers) > cpus:
         raise BadInputError(
@@ -128,24 +161,6 @@ def placed_text(peers: Sequence[PeerParams], policy_gpus: float) -> str:
     gpus, cpus = sum(peer.num_gpus for peer in peers), sum(peer.num_cpus for peer in peers)
     policy = f"{policy_gpus:g} GPUs of the policy and " if policy_gpus else ""
     return f"{policy}{gpus:g} GPUs and {cpus:g} CPUs of {len(peers)} classmates"
-
-
-def _check_budget(serve: ServeParams) -> None:
-    if serve.budget_tokens is not None or serve.budget_money is not None:
-        raise BadInputError(
-            "serve.budget_tokens and serve.budget_money do not limit a peer; leave them out, and lower "
-            "classmate.train.steps, num_return_sequences or max_new_tokens"
-        )
-
-
-def _required_tokenizer(serve: ServeParams) -> str:
-    if serve.tokenizer is None:
-        raise BadInputError(
-            "a server does not continue an opened assistant turn; set serve.tokenizer to the Hugging Face "
-            "folder or id of the model, to render prompts here"
-        )
-    check_model(serve.tokenizer)
-    return serve.tokenizer
 
 
 def _absolute(source: str) -> str:

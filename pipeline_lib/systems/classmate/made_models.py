@@ -2,10 +2,12 @@
 
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.params.classmate import ClassmateParams, MadePeerParams, PeerParams
+from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.problems.worked import divide_worked
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.worked import solution_rows
@@ -13,9 +15,7 @@ from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import stage_key
-from pipeline_lib.train.bootstrap import make_base_policy
-from pipeline_lib.train.phases import Progress
-from pipeline_lib.train.tracking.trackers import Trackers
+from pipeline_lib.train.bootstrap import Pieces, make_base_policy
 from pipeline_lib.train.weights import policies
 
 
@@ -25,57 +25,22 @@ def make_base(
     params: ClassmateParams,
     *,
     seed: int,
-    progress: Progress,
-    trackers: Trackers | None = None,
+    **shown: Any,
 ) -> None:
-    """Make the actor's base in ``output``, unless it exists; an interrupted training is resumed.
-
-    Args:
-        problems: of the bootstrap split.
-        output: folder of the model.
-        params: section ``bootstrap`` is read.
-        seed: the root seed.
-        progress: called after each step.
-        trackers: experiment trackers.
-
-    Raises:
-        BadInputError: the named model cannot be loaded, or no problem has a worked solution.
-    """
+    """Make the actor's base in ``output`` from problems of the bootstrap split, as :func:`make_peer` does a peer."""
     made = params.bootstrap
     worked = divide_worked(problems, validation_fraction=made.validation_fraction, seed=seed)
-    key = stage_key(
-        __name__,
-        params={"bootstrap": made.model_dump(mode="json"), "seed": seed},
-        inputs={
-            "problems": _digest(worked.train),
-            "model": model_identity(made.model) if made.model else "",
-        },
-    )
-    if manifests.current(output, kind=policies.KIND, key=key) is not None:
-        return
-    chat_format = load_chat_format(made.model) if made.model and made.format_steps else None
-    rows = solution_rows(worked.train, chat_format)
-    make_base_policy(
-        rows,
-        output,
-        params=made,
-        seed=seed,
-        key=key,
-        problems=worked.train,
-        progress=progress,
-        trackers=trackers,
-    )
+    _make(worked.train, output, made, seed=seed, **shown)
 
 
-def make_peer(  # noqa: PLR0913 - what a training depends on
+def make_peer(
     problems: Sequence[Problem],
     output: pathlib.Path,
     recipe: MadePeerParams,
     params: ClassmateParams,
     *,
     seed: int,
-    progress: Progress,
-    trackers: Trackers | None = None,
+    **shown: Any,
 ) -> None:
     """Make a small peer in ``output``, unless it exists; an interrupted training is resumed.
 
@@ -85,44 +50,46 @@ def make_peer(  # noqa: PLR0913 - what a training depends on
         recipe: sizes, tokenizer and steps.
         params: batches and rates are those of section ``bootstrap``.
         seed: the root seed.
-        progress: called after each step.
-        trackers: experiment trackers.
+        shown: ``progress``, called after each step, and ``trackers``.
 
     Raises:
         BadInputError: no problem has a worked solution.
     """
-    made = params.bootstrap.model_copy(
-        update={
-            "model": None,
-            "format_steps": 0,
-            "hidden_size": recipe.hidden_size,
-            "num_layers": recipe.num_layers,
-            "num_heads": recipe.num_heads,
-            "steps": recipe.steps,
-        }
-    )
+    sizes = recipe.model_dump(include={"hidden_size", "num_layers", "num_heads", "steps"})
+    made = params.bootstrap.model_copy(update={"model": None, "format_steps": 0, **sizes})
     own_seed = child_seed(seed, "classmate", "peer", recipe.name)
+    _make(problems, output, made, seed=own_seed, pieces=recipe.tokenizer, **shown)
+
+
+def _make(
+    problems: Sequence[Problem],
+    output: pathlib.Path,
+    made: BootstrapParams,
+    *,
+    seed: int,
+    pieces: Pieces = "numbers",
+    **shown: Any,
+) -> None:
     key = stage_key(
         __name__,
-        params={
-            "bootstrap": made.model_dump(mode="json"),
-            "tokenizer": recipe.tokenizer,
-            "seed": own_seed,
+        params={"bootstrap": made.model_dump(mode="json"), "tokenizer": pieces, "seed": seed},
+        inputs={
+            "problems": digest_json([problem.row() for problem in problems]),
+            "model": model_identity(made.model) if made.model else "",
         },
-        inputs={"problems": _digest(problems)},
     )
     if manifests.current(output, kind=policies.KIND, key=key) is not None:
         return
+    chat_format = load_chat_format(made.model) if made.model and made.format_steps else None
     make_base_policy(
-        solution_rows(problems, None),
+        solution_rows(problems, chat_format),
         output,
         params=made,
-        seed=own_seed,
+        seed=seed,
         key=key,
         problems=problems,
-        pieces=recipe.tokenizer,
-        progress=progress,
-        trackers=trackers,
+        pieces=pieces,
+        **shown,
     )
 
 
@@ -145,7 +112,3 @@ def _made(
         for recipe in params.used_recipes
         if recipe.held_out == held_out
     )
-
-
-def _digest(problems: Sequence[Problem]) -> str:
-    return digest_json([problem.row() for problem in problems])

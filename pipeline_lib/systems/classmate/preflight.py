@@ -36,9 +36,8 @@ def check_settings(params: Params) -> None:
     """Check section classmate.
 
     Raises:
-        BadInputError: an unknown data set, model or engine, a peer without a tokenizer that can be loaded, a
-            server that would have to render prompts, a method that cannot train on the peers' success, or a
-            setting without effect.
+        BadInputError: an unknown data set or model, a method that cannot train on the peers' success, a setting
+            without effect, or as `check_peers`.
     """
     classmate = params.classmate
     _check_unused(classmate.train)
@@ -59,23 +58,20 @@ def check_peers(classmate: ClassmateParams) -> None:
     """Check the named peers.
 
     Raises:
-        BadInputError: an unknown model or engine, a peer without a tokenizer that can be loaded, a server that
-            would have to render prompts, a budget, or a held-out peer that is one of the training, too.
+        BadInputError: as `check_peer`, a tokenizer that cannot be loaded, or a held-out peer that is one of the
+            training, too.
     """
-    peers = [
-        check_peer(peer)
-        for peer in (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
-    ]
-    named = len(classmate.classmate_model_name_or_path_list)
-    training = {_weights(peer) for peer in peers[:named]}
-    for peer in peers[named:]:
-        if _weights(peer) in training:
+    training = [check_peer(peer) for peer in classmate.classmate_model_name_or_path_list]
+    held_out = [check_peer(peer) for peer in classmate.held_out]
+    asked = {_weights(peer) for peer in training}
+    for peer in held_out:
+        if _weights(peer) in asked:
             raise BadInputError(
                 f"classmate {peer.name}: {peer.model} is also a peer of the training, so it is not held out; "
                 "give another model"
             )
     # Last, since a hub id is looked up: what only looks like one is found before the first training.
-    for peer in peers:
+    for peer in (*training, *held_out):
         try:
             load_tokenizer(peer.serve.tokenizer or peer.model)
         except BadInputError as error:
@@ -88,11 +84,7 @@ def _weights(peer: PeerParams) -> tuple[str, str | None]:
 
 
 def check_training_output(output: pathlib.Path, models: Iterable[str]) -> None:
-    """Check that a training can write to ``output``.
-
-    Raises:
-        BadInputError: it holds other files, or is the folder of one of ``models``.
-    """
+    """Refuse an output that holds other files, or is the folder of one of ``models``."""
     check_output_folder(output, kind=policies.KIND)
     for model in models:
         if pathlib.Path(model).resolve() == output.resolve():
@@ -102,11 +94,7 @@ def check_training_output(output: pathlib.Path, models: Iterable[str]) -> None:
 
 
 def check_has_peer(classmate: ClassmateParams) -> None:
-    """Check that the stages have a peer of the training.
-
-    Raises:
-        BadInputError: none is named, and none is made.
-    """
+    """Refuse stages without a peer of the training, named or made."""
     named = classmate.classmate_model_name_or_path_list
     if not named and all(recipe.held_out for recipe in classmate.made_peers):
         raise BadInputError(
@@ -116,11 +104,7 @@ def check_has_peer(classmate: ClassmateParams) -> None:
 
 
 def check_is_meant_plain(classmate: ClassmateParams) -> None:
-    """Check that a training without named peers is one without their reward.
-
-    Raises:
-        BadInputError: no peer is named, though the weight of the peers' success is above 0.
-    """
+    """Refuse a training without named peers, though the weight of their success is above 0."""
     weight = classmate.classmate_reward_weight
     if not classmate.classmate_model_name_or_path_list and weight > 0:
         raise BadInputError(

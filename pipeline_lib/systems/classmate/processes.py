@@ -152,11 +152,7 @@ def _exchange(connection: Connection, call: object) -> list[list[Completion]]:
 
 
 def check_machine(peers: Sequence[PeerParams]) -> None:
-    """Check that this machine has the GPUs, the CPUs and the engines of ``peers``.
-
-    Raises:
-        BadInputError: it has not.
-    """
+    """Refuse peers for which this machine lacks GPUs, CPUs or an engine."""
     check_placed(peers, visible_gpus(), os.cpu_count() or 1, place="this machine")
     for peer in peers:
         try:

@@ -77,12 +77,7 @@ def make_classmate_rewards(
 
 
 def check_method(params: ClassmateParams, train: TrainParams) -> None:
-    """Refuse a method that cannot train on the peers' success.
-
-    Raises:
-        BadInputError: the method draws no paths, or ``fusion=normalized`` is set without GRPO or beside
-            an advantage rule.
-    """
+    """Refuse a method that draws no paths, and ``fusion=normalized`` without GRPO or beside an advantage rule."""
     if train.method not in ONLINE:
         raise BadInputError(
             f"train.method={train.method.value} draws no paths that classmates could continue; "

@@ -16,10 +16,10 @@ from pipeline_lib.sampling.prompts import render
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest, stage_key
+from pipeline_lib.systems.classmate.body import check_readable
 from pipeline_lib.systems.classmate.draw_files import sum_failures
 from pipeline_lib.systems.classmate.panel import decoding_of
 from pipeline_lib.systems.classmate.peer import BODY, NO_ROOM, Peer, PeerFailedError, Question
-from pipeline_lib.systems.classmate.readable import check_readable
 from pipeline_lib.systems.classmate.reward import check_method, make_classmate_rewards
 from pipeline_lib.systems.classmate.scoring import most_common_reasons
 from pipeline_lib.systems.classmate.trained_peers import write_record
@@ -163,11 +163,7 @@ def train_actor(
 
 
 def check_room(peers: Sequence[Peer], problems: Sequence[Problem], params: ClassmateParams) -> None:
-    """Check that each peer has room for a continuation of the longest problem's empty prefix.
-
-    Raises:
-        BadInputError: one has none, so that it would continue nothing in the whole training.
-    """
+    """Refuse a peer without room for a continuation of the longest problem's empty prefix: it would continue nothing."""
     longest = max(problems, key=lambda problem: len(problem.question))
     question = Question(problem=longest, prefix="", seeds=(0,))
     for peer in peers:
@@ -185,10 +181,8 @@ def check_room(peers: Sequence[Peer], problems: Sequence[Problem], params: Class
 def failure_notes(training: ActorTraining, peers: Sequence[Peer]) -> list[str]:
     """A sentence for each peer with continuations without a score, over all draws of the training."""
     folder = training.draw_folder({peer.name: peer.identity for peer in peers})
-    notes = []
-    for name, reasons in sum_failures(folder).items():
-        notes.append(
-            f"classmate {name}: {reasons.total()} continuations of the training have no score: "
-            f"{most_common_reasons(reasons)}"
-        )
-    return notes
+    return [
+        f"classmate {name}: {reasons.total()} continuations of the training have no score: "
+        f"{most_common_reasons(reasons)}"
+        for name, reasons in sum_failures(folder).items()
+    ]

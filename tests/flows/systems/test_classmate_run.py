@@ -97,19 +97,6 @@ def test_weight_0_is_plain_training(reasonloop, classmate_run, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_blind_bonus_trains_another_actor(reasonloop, classmate_run, tmp_path):
-    """The peers are asked as often; the weights are neither those with peers nor the plain ones."""
-    folders = Workspace(classmate_run).classmate
-    done = reasonloop(
-        *("classmate", "train", folders.base, "--output", tmp_path / "blind", *SHORT),
-        *("--set", "classmate.bonus=blind"),
-        *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
-    )
-    assert done.returncode == 0, done.stderr
-    assert digest_file(tmp_path / "blind" / "model.safetensors") not in weights(classmate_run)
-
-
-@pytest.mark.slow
 def test_given_policies_are_compared(reasonloop, classmate_run, tmp_path):
     """The last against those between the first and it; the result is in the output folder."""
     folders = Workspace(classmate_run).classmate

@@ -47,15 +47,6 @@ def judged_groups(  # noqa: PLR0913 - what the paths depend on
 
     A shard with a path that could not be drawn or judged is drawn again by the next call.
 
-    Args:
-        model: Hugging Face folder or hub id.
-        problems: in the order of the groups.
-        folder: table of the shards.
-        params: sections sample, evaluate, verify and serve, and the seed.
-        verifier: of the paths.
-        log_folder: of an engine's server.
-        moved: called after each shard.
-
     Raises:
         BadInputError: the model cannot be loaded.
     """

@@ -26,6 +26,7 @@ from pipeline_lib.study.pages.page import (
 from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.pages.wording import EMPTY, percent
 from pipeline_lib.study.study import METRICS_NAME, Study, write_study
+from pipeline_lib.systems.classmate.body import check_readable
 from pipeline_lib.systems.classmate.evaluation.draws import (
     are_settled,
     continue_prefixes,
@@ -35,7 +36,6 @@ from pipeline_lib.systems.classmate.evaluation.draws import (
 from pipeline_lib.systems.classmate.evaluation.prefixes import asked_for, cut_paths, shuffled
 from pipeline_lib.systems.classmate.evaluation.study import Judged, Policy, classmate_study
 from pipeline_lib.systems.classmate.peer import Peer
-from pipeline_lib.systems.classmate.readable import check_readable
 from pipeline_lib.systems.classmate.scoring import HELD_OUT, TRAINING
 from pipeline_lib.systems.classmate.trained_peers import TrainedPeers, read_record
 from pipeline_lib.train.weights.policies import LOG_NAME
@@ -94,7 +94,11 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         check_output(reports / name)
     chosen = chosen_controls([*policies], controls)
     for name, model in policies.items():
-        _check_policy(name, model)
+        try:
+            check_model(model)
+            load_tokenizer(model)
+        except BadInputError as error:
+            raise BadInputError(f"{name}: {error}") from error
     named = (*params.classmate.classmate_model_name_or_path_list, *params.classmate.held_out)
     check_readable(named, problems)
     if not peers:
@@ -130,21 +134,8 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     return are_settled(rows) and not any(policy.unscored for policy in drawn)
 
 
-def _check_policy(name: str, model: str) -> None:
-    """Check that a policy can be loaded, before anything is drawn."""
-    try:
-        check_model(model)
-        load_tokenizer(model)
-    except BadInputError as error:
-        raise BadInputError(f"{name}: {error}") from error
-
-
 def check_held_out(held_out: Sequence[Peer], trained: Mapping[str, TrainedPeers | None]) -> None:
-    """Check that no policy was trained on the success of a held-out peer.
-
-    Raises:
-        BadInputError: one was.
-    """
+    """Refuse a held-out peer whose success some policy was trained on."""
     for policy, record in trained.items():
         asked = {*record.identities.values()} if record and record.weight > 0 else set()
         for peer in held_out:
@@ -156,11 +147,7 @@ def check_held_out(held_out: Sequence[Peer], trained: Mapping[str, TrainedPeers 
 
 
 def chosen_controls(policies: Sequence[str], named: Collection[str]) -> Collection[str]:
-    """Names of the controls: those that are ``named``, else all between the first and the last.
-
-    Raises:
-        BadInputError: fewer than two policies, or a control that is none before the last.
-    """
+    """Names of the controls: those that are ``named``, which come before the last, else all between the first and the last."""
     if len(policies) < 2:
         raise BadInputError(
             f"{' '.join(policies)}: one policy; give the start, the controls, and last the one in question"

@@ -19,11 +19,15 @@ from pipeline_lib.store.files import check_output, digest_json, write_json_lines
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.store.keys import code_digest
 from pipeline_lib.study.statistics.intervals import wilson_interval
-from pipeline_lib.systems.classmate.body import check_peer, opened_body, peer_identity
+from pipeline_lib.systems.classmate.body import (
+    check_peer,
+    check_readable,
+    opened_body,
+    peer_identity,
+)
 from pipeline_lib.systems.classmate.leaks import Chain, first_leaks
 from pipeline_lib.systems.classmate.peer import BODY, NO_ROOM, Peer, Question
 from pipeline_lib.systems.classmate.probe.chains import check_questions, donors
-from pipeline_lib.systems.classmate.readable import check_readable
 from pipeline_lib.systems.classmate.scoring import judge_answers, most_common_reasons
 from pipeline_lib.verify.dispatch import Verifier, open_verifier
 
@@ -63,8 +67,7 @@ def check_peers(peers: Sequence[PeerParams], chains: Sequence[Chain]) -> list[Pe
     """The peers with absolute paths; each can continue prefixes, and its prompts can be rendered and read.
 
     Raises:
-        BadInputError: no such model or tokenizer, a server without a tokenizer, a chain without a question, or
-            one with characters that a tokenizer lacks.
+        BadInputError: as `check_peer`, `check_questions` or `check_readable`.
     """
     checked = [check_peer(peer) for peer in peers]
     for peer in checked:
@@ -78,12 +81,7 @@ def check_peers(peers: Sequence[PeerParams], chains: Sequence[Chain]) -> list[Pe
 
 @contextmanager
 def opened_peers(peers: Sequence[PeerParams], *, log_folder: pathlib.Path) -> Iterator[list[Peer]]:
-    """The peers that `check_peers` gave, with engines in this process, where nothing is trained, for the block.
-
-    Raises:
-        BadInputError: a model cannot be read, or a server does not serve it.
-        ReasonloopError: an engine does not start.
-    """
+    """The peers that `check_peers` gave, with engines in this process, where nothing is trained, for the block."""
     with ExitStack() as stack:
         bodies = [
             stack.enter_context(opened_body(peer, log_folder=log_folder / peer.name))

@@ -25,7 +25,6 @@ from tests.unit.engines.scripted_server import scripted_server
 from tests.unit.systems.classmate.peer_models import (
     COUNTDOWN,
     DECODING,
-    MATH,
     QUESTIONS,
     answers,
     save_peer,
@@ -100,7 +99,7 @@ def test_continuations_are_those_of_the_engine(compact_peer):
 
 
 def test_a_prefix_beyond_the_window_is_a_failure(compact_peer):
-    """The context has 512 tokens, and 12 are to be drawn: 500 of the prompt fit, 501 do not."""
+    """The context has 512 tokens, and 12 are to be drawn: 500 of the prompt fit, 501 do not. For nothing no engine is asked."""
     engine = EmbeddedEngine.load(str(compact_peer), batch_size=BATCH_SIZE)
     own = len(engine.tokenizer.encode("3,5,3=24\n"))
     long = [
@@ -117,7 +116,10 @@ def test_a_prefix_beyond_the_window_is_a_failure(compact_peer):
         fails[0].error
         == "no room in the context: the prefix leaves 11 tokens, of max_new_tokens=12"
     )
-    assert PeerBody(engine).answer(long[1:], DECODING) == [fails]
+    unasked = recorded(compact_peer)
+    assert PeerBody(unasked).answer(long[1:], DECODING) == [fails]
+    assert PeerBody(unasked).answer([], DECODING) == []
+    assert unasked.prompts == []
 
 
 def test_texts_do_not_depend_on_earlier_calls(compact_peer):
@@ -194,12 +196,3 @@ def test_identity_covers_what_the_text_depends_on(compact_peer, tmp_path):
     changed = with_serve(served, tokenizer=str(copy))
     assert peer_identity(changed) != peer_identity(served)
     assert peer_identity(same) != peer_identity(own)
-
-
-def test_no_request_without_a_fitting_prefix(compact_peer):
-    """An engine is not asked for nothing."""
-    engine = recorded(compact_peer)
-    long = Question(problem=MATH, prefix="~" * 600, seeds=(1,))
-    assert PeerBody(engine).answer([long], DECODING)[0][0].finish_reason is FinishReason.ERROR
-    assert PeerBody(engine).answer([], DECODING) == []
-    assert engine.prompts == []

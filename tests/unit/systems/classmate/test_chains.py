@@ -1,10 +1,9 @@
 """The chains of `benchmarks.classmate_chains`: one step is wrong, and falls are counted there."""
 
-from benchmarks.classmate_chains import RANGES, drawn_chains, falls, recorded_chains, wrong_chain
+from benchmarks.classmate_chains import RANGES, falls, wrong_chain
 from pipeline_lib.kinds.countdown import reachable
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.store.files import write_json_lines
 from pipeline_lib.verify.dispatch import Item, open_verifier
 
 
@@ -62,27 +61,3 @@ def test_falls_are_counted_at_the_wrong_step():
         "success before the wrong step": 3,
         "success after it": 1,
     }
-
-
-def test_recorded_answers_are_of_the_models_in_turn(tmp_path):
-    """One answer a problem, in the order of the file."""
-    rows = [
-        {"problem_id": problem, "model": model, "text": "A: 1"}
-        for problem in ("p", "q", "r")
-        for model in ("a", "b")
-    ]
-    write_json_lines(tmp_path / "recorded.jsonl", rows)
-    found = list(recorded_chains(tmp_path / "recorded.jsonl", chains=2))
-    assert [row["id"] for row in found] == ["p a", "q b"]
-
-
-def test_drawn_chains_are_first_paths_of_two_steps(tmp_path):
-    """A problem whose first path has one line is left out."""
-    rows = [
-        {"id": f"{problem}/{path}", "problem_id": problem, "text": text}
-        for problem, texts in {"p": ("1", "1\n2"), "q": ("1\n2\n", "1"), "r": ("1\n2", "1")}.items()
-        for path, text in enumerate(texts)
-    ]
-    write_json_lines(tmp_path / "paths.jsonl", rows)
-    assert [row["id"] for row in drawn_chains(tmp_path / "paths.jsonl", chains=1)] == ["q/0"]
-    assert [row["id"] for row in drawn_chains(tmp_path / "paths.jsonl", chains=9)] == ["q/0", "r/0"]

@@ -105,14 +105,6 @@ def test_gates_take_it_from_a_wrong_chain(reward_of, gate, expected):
     assert rewards_of(reward, wrong, right) == expected
 
 
-def test_a_longer_chain_of_equal_content_earns_the_same(reward):
-    """Blank lines are no steps: the peer gets the same content, and both chains earn 3/2."""
-    short = USEFUL + USELESS + LAST
-    long = "\n\n" + USEFUL + "\n \n\n" + USELESS + "\n" * 20 + LAST
-    assert rewards_of(reward, short, long) == [1.5, 1.5]
-    assert reward.figures["kept_steps"] == 1
-
-
 @pytest.mark.parametrize("filler", ["So it is.\n", ".\n", "...\n", USELESS])
 def test_filler_before_the_answer_moves_no_cut(reward, filler):
     """Half of four steps is two, which are useless. Five lines that say nothing, or the same again, are no steps:
@@ -121,12 +113,6 @@ def test_filler_before_the_answer_moves_no_cut(reward, filler):
     short = USELESS + "Bob too.\n" + USEFUL + LAST
     filled = USELESS + "Bob too.\n" + USEFUL + filler * 5 + LAST
     assert rewards_of(reward, short, filled) == [1.0, 1.0]
-
-
-def test_every_step_twice_earns_no_more_than_the_rule(reward):
-    """The same steps twice over, the useful one first: no more than 1 + w."""
-    chain = USEFUL * 2 + USELESS * 2 + LAST
-    assert rewards_of(reward, chain, USEFUL + USELESS + LAST) == [1.5, 1.5]
 
 
 def test_an_instruction_to_the_classmate_earns_nothing_where_it_names_the_answer(reward):

@@ -8,7 +8,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.classmate.readable import check_readable
+from pipeline_lib.systems.classmate.body import check_readable
 
 PROBLEM = Problem(
     id="p", question="?", gold=CountdownGold(numbers=(2, 3, 4), target=24), source="t"

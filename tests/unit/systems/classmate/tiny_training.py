@@ -18,7 +18,6 @@ from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.classmate.reward import make_classmate_rewards
 from pipeline_lib.train.bootstrap import make_base_policy
 from pipeline_lib.train.methods import TrainingRequest, train_policy
-from tests.unit.systems.classmate.embedded_peer import EmbeddedPeer
 
 TEXTS = {
     9: ("2+3=5\n5+4=9", "3+4=7\n7+2=9", "2*3=6\n6+4=9"),
@@ -50,13 +49,13 @@ def make_model(folder: pathlib.Path, *, seed: int, steps: int) -> None:
     make_base_policy(rows, folder, params=params, seed=seed, key="base")
 
 
-def peers_of(models: pathlib.Path) -> list[EmbeddedPeer]:
+def peers_of(models: pathlib.Path) -> list[PeerBody]:
     """Two peers: a copy of the base and a model of its own."""
+    engines = {
+        name: EmbeddedEngine.load(str(models / name), batch_size=8) for name in ("base", "other")
+    }
     return [
-        EmbeddedPeer(
-            name=name, body=PeerBody(EmbeddedEngine.load(str(models / name), batch_size=8))
-        )
-        for name in ("base", "other")
+        PeerBody(engine, name=name, identity=engine.identity) for name, engine in engines.items()
     ]
 
 
