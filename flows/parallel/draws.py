@@ -82,8 +82,8 @@ def _sample_and_verify(run: Run, draw: Draw) -> None:
     )
     with _timed(run, draw, "verify"):
         with _timed(run, draw, "sample"):
-            seal_paths(_drawn(run, draw, chain.firsts))
-        seal_verdicts(chain.seconds())
+            seal_paths(_drawn(run, draw, chain.first_results))
+        seal_verdicts(chain.second_results())
 
 
 def sample_and_verify(run: Run, draw: Draw) -> None:

@@ -54,58 +54,52 @@ class Chain(Generic[In, Mid, Next, Out]):
         follow: Callable[[Mid], Next],
         in_flight: int,
     ) -> None:
-        """Chain the tasks that ``first`` and ``second`` submit.
-
-        ``follow`` makes the item of the second task from the result of the first.
-        """
-        self._first = first
-        self._second = second
-        self._follow = follow
-        self._in_flight = in_flight
-        self._of_a_kind = max(1, in_flight // 2)
+        """``follow`` makes the item of the second task from the result of the first."""
+        self._first, self._second, self._follow = first, second, follow
+        self._in_flight, self._of_a_kind = in_flight, max(1, in_flight // 2)
         self._submitted = _InFlight()
         self._waiting: deque[tuple[int, Next]] = deque()
         self._begun = 0
-        self._running_seconds = 0
-        self._firsts: dict[int, Mid] = {}
-        self._seconds: dict[int, Out] = {}
+        self._running_second = 0
+        self._first_results: dict[int, Mid] = {}
+        self._second_results: dict[int, Out] = {}
 
-    def firsts(self, items: Iterable[In]) -> list[Mid]:
+    def first_results(self, items: Iterable[In]) -> list[Mid]:
         """Results of the first task for each item, in order; second tasks may be unfinished then."""
         for index, item in enumerate(items):
             while not self._has_room():
                 self._submitted.end_one()
             self._begun += 1
             self._submitted.submit(self._first, item, partial(self._end_first, index))
-        while len(self._firsts) < self._begun:
+        while len(self._first_results) < self._begun:
             self._submitted.end_one()
-        return _in_order(self._firsts)
+        return _in_order(self._first_results)
 
-    def seconds(self) -> list[Out]:
+    def second_results(self) -> list[Out]:
         """Results of the second task for each item, in order, when all have ended."""
         while self._submitted:
             self._submitted.end_one()
-        return _in_order(self._seconds)
+        return _in_order(self._second_results)
 
     def _has_room(self) -> bool:
-        running_firsts = self._begun - len(self._firsts)
-        unfinished = self._begun - len(self._seconds)
-        return running_firsts < self._of_a_kind and unfinished < self._in_flight
+        running_first = self._begun - len(self._first_results)
+        unfinished = self._begun - len(self._second_results)
+        return running_first < self._of_a_kind and unfinished < self._in_flight
 
     def _end_first(self, index: int, result: Mid) -> None:
-        self._firsts[index] = result
+        self._first_results[index] = result
         self._waiting.append((index, self._follow(result)))
         self._submit_waiting()
 
     def _end_second(self, index: int, result: Out) -> None:
-        self._running_seconds -= 1
-        self._seconds[index] = result
+        self._running_second -= 1
+        self._second_results[index] = result
         self._submit_waiting()
 
     def _submit_waiting(self) -> None:
-        while self._waiting and self._running_seconds < self._of_a_kind:
+        while self._waiting and self._running_second < self._of_a_kind:
             index, item = self._waiting.popleft()
-            self._running_seconds += 1
+            self._running_second += 1
             self._submitted.submit(self._second, item, partial(self._end_second, index))
 
 

@@ -51,15 +51,16 @@ def execution(request, on_server) -> Iterator[ExecutionParams]:
 
 @dataclass
 class Jobs:
-    """An iterable that records the finished items whenever an item is taken."""
+    """An iterable that records, whenever an item is taken, how many files tell of finished ones."""
 
     folder: pathlib.Path
     count: int
+    files: str = "*"
     done_when_taken: list[int] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[tuple[pathlib.Path, int]]:
         for number in range(self.count):
-            self.done_when_taken.append(len(list(self.folder.iterdir())))
+            self.done_when_taken.append(len(list(self.folder.glob(self.files))))
             yield self.folder, number
 
 
@@ -192,20 +193,6 @@ def noted_second(job: tuple[pathlib.Path, int]) -> int:
     return number * number
 
 
-@dataclass
-class ChainJobs:
-    """An iterable that records, whenever an item is taken, how many items are through."""
-
-    folder: pathlib.Path
-    count: int
-    through_when_taken: list[int] = field(default_factory=list)
-
-    def __iter__(self) -> Iterator[tuple[pathlib.Path, int]]:
-        for number in range(self.count):
-            self.through_when_taken.append(len(list(self.folder.glob("second-*"))))
-            yield self.folder, number
-
-
 def chained(first, second, items, execution, *, in_flight, between=lambda: None):
     """The results of a flow that only chains."""
 
@@ -214,9 +201,9 @@ def chained(first, second, items, execution, *, in_flight, between=lambda: None)
         chain = Chain(
             first.submit, second.submit, follow=lambda result: result, in_flight=in_flight
         )
-        firsts = chain.firsts(items)
+        firsts = chain.first_results(items)
         between()
-        return firsts, chain.seconds()
+        return firsts, chain.second_results()
 
     return fan_out()
 
@@ -224,12 +211,12 @@ def chained(first, second, items, execution, *, in_flight, between=lambda: None)
 @pytest.mark.parametrize("in_flight", [1, 4])
 def test_a_chain_is_bounded_and_in_order(execution, tmp_path, in_flight):
     """An item is taken only while fewer than ``in_flight`` earlier ones lack their second result."""
-    jobs = ChainJobs(tmp_path, 12)
+    jobs = Jobs(tmp_path, 12, "second-*")
     firsts, seconds = chained(noted_first, noted_second, jobs, execution, in_flight=in_flight)
     assert [number for _, number in firsts] == list(range(12))
     assert seconds == [number * number for number in range(12)]
     # An item is taken before there is room for it, so one more may be unfinished.
-    assert all(through > n - in_flight - 1 for n, through in enumerate(jobs.through_when_taken))
+    assert all(done > n - in_flight - 1 for n, done in enumerate(jobs.done_when_taken))
 
 
 @task
@@ -280,10 +267,10 @@ def second_fails(job: tuple[pathlib.Path, int]) -> int:
 
 def test_a_failed_second_task_ends_the_first_ones(execution, tmp_path):
     """Its failure is raised unchanged, long before all items are taken."""
-    jobs = ChainJobs(tmp_path, 50)
+    jobs = Jobs(tmp_path, 50, "second-*")
     with pytest.raises(ValueError, match="the second task is bad"):
         chained(noted_first, second_fails, jobs, execution, in_flight=4)
-    assert len(jobs.through_when_taken) <= 6
+    assert len(jobs.done_when_taken) <= 6
 
 
 @task
