@@ -81,5 +81,6 @@ def _import_graph() -> grimp.ImportGraph:
 
 def source_file(module: str) -> pathlib.Path:
     """The file of a module of this repository."""
-    package = _SOURCES.joinpath(*module.split("."))
-    return package / "__init__.py" if package.is_dir() else package.with_suffix(".py")
+    file = _SOURCES.joinpath(*module.split(".")).with_suffix(".py")
+    # A package that became a module leaves a folder with bytecode behind.
+    return file if file.exists() else file.with_suffix("") / "__init__.py"

@@ -33,6 +33,14 @@ def test_closure_reaches_across_packages():
     assert "pipeline_lib.params.train" not in closure
 
 
+def test_bytecode_of_a_former_package_is_no_package(tmp_path, monkeypatch):
+    """A package that became a module leaves its folder in a clone that is updated."""
+    monkeypatch.setattr(keys, "_SOURCES", tmp_path)
+    (tmp_path / "package" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "package.py").touch()
+    assert source_file("package") == tmp_path / "package.py"
+
+
 def test_source_file_of_modules_and_packages():
     """The file that is digested is the one that the module was loaded from."""
     root = pathlib.Path(__file__).parents[2]
