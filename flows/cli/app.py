@@ -162,19 +162,22 @@ def _register(app: App, commands: Sequence[str]) -> None:
 
 
 def docstring(path: str) -> str:
-    """The docstring of ``module:function``, read from the source without importing it."""
+    """The help of ``module:function``, read from the source without importing it.
+
+    It is the docstring of the function, or of the stages of the system that has its name.
+    """
     module, _, name = path.partition(":")
-    for node in _functions(module):
+    functions = [node for node in _parse(module).body if isinstance(node, ast.FunctionDef)]
+    for node in functions:
         if node.name == name:
             return ast.get_docstring(node) or ""
-    raise LookupError(path)
+    return ast.get_docstring(_parse(f"pipeline_lib.systems.{name}.stages")) or ""
 
 
 @functools.cache
-def _functions(module: str) -> list[ast.FunctionDef]:
+def _parse(module: str) -> ast.Module:
     source = pathlib.Path(__file__).parents[2].joinpath(*module.split(".")).with_suffix(".py")
-    tree = ast.parse(source.read_text("utf-8"))
-    return [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return ast.parse(source.read_text("utf-8"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -23,98 +23,35 @@ from pipeline_lib.systems.table import STAGES, SYSTEM_OF, SYSTEMS
 _PREFIX = "seed-"
 
 
-def loop(
-    *,
-    options: RunOptions = DEFAULT_RUN,
-    params: ParamsOptions = DEFAULT_PARAMS,
-    seeds: SeedOptions = DEFAULT_SEEDS,
-) -> None:
-    """Run the whole loop: prepare, bootstrap, sample, verify, build, train, evaluate, report.
+def _command(system: str) -> Callable[..., None]:
+    if any(stage.draws for stage in SYSTEMS[system].stages):
 
-    Finished stages and shards are reused, so the same command resumes a broken run.
+        def run(
+            *,
+            options: RunOptions = DEFAULT_RUN,
+            params: ParamsOptions = DEFAULT_PARAMS,
+            seeds: SeedOptions = DEFAULT_SEEDS,
+        ) -> None:
+            run_each(system, options, params, seeds)
 
-    **Examples:**
+        return run
 
-        reasonloop run
-        reasonloop run --workspace /tmp/trial --profile smoke --set train.lr=1e-4
-        reasonloop run --engine vllm
-        reasonloop run --workspace /tmp/trial --seeds 7,8,9
-    """
-    run_each("loop", options, params, seeds)
+    def run_without_engine(
+        *,
+        options: WorkspaceOptions = DEFAULT_WORKSPACE,
+        params: ParamsOptions = DEFAULT_PARAMS,
+        seeds: SeedOptions = DEFAULT_SEEDS,
+    ) -> None:
+        run_each(system, options, params, seeds)
 
-
-def apr(
-    *,
-    options: WorkspaceOptions = DEFAULT_WORKSPACE,
-    params: ParamsOptions = DEFAULT_PARAMS,
-    seeds: SeedOptions = DEFAULT_SEEDS,
-) -> None:
-    """Run data, both trainings of a parallel and a serial model, and the comparison as one flow in a workspace.
-
-    The condition of each model is the most accurate one on the valid problems. Finished stages are reused, so the
-    same command resumes a broken run.
-
-    **Examples:**
-
-        reasonloop apr run
-        reasonloop apr run --workspace /tmp/trial --set apr.sft.tokens=4000000
-    """
-    run_each("apr", options, params, seeds)
+    return run_without_engine
 
 
-def pacore(
-    *,
-    options: RunOptions = DEFAULT_RUN,
-    params: ParamsOptions = DEFAULT_PARAMS,
-    seeds: SeedOptions = DEFAULT_SEEDS,
-) -> None:
-    """Train a synthesizer from the policy of a finished `reasonloop run`, and compare it with votes.
-
-    Four stages in the same workspace: judged paths of the policy for the train problems, training, its control
-    on plain prompts, evaluation on the test problems. Finished stages are reused.
-
-    **Examples:**
-
-        reasonloop pacore run
-        reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
-    """
-    run_each("pacore", options, params, seeds)
-
-
-def classmate(
-    *,
-    options: RunOptions = DEFAULT_RUN,
-    params: ParamsOptions = DEFAULT_PARAMS,
-    seeds: SeedOptions = DEFAULT_SEEDS,
-) -> None:
-    """Train with peers and without from one base, and compare both, as one flow in a workspace.
-
-    Where no peers are named, small ones are made. Finished stages are reused, so the same command resumes a
-    broken run.
-
-    **Examples:**
-
-        reasonloop classmate run
-        reasonloop classmate run --profile classmate-smoke --workspace /tmp/trial
-        reasonloop classmate run --workspace /tmp/blind --set classmate.bonus=blind
-    """
-    run_each("classmate", options, params, seeds)
-
-
-def prr(
-    *,
-    options: WorkspaceOptions = DEFAULT_WORKSPACE,
-    params: ParamsOptions = DEFAULT_PARAMS,
-    seeds: SeedOptions = DEFAULT_SEEDS,
-) -> None:
-    """Run data, training and evaluation as one flow in a workspace; finished stages are reused.
-
-    **Examples:**
-
-        reasonloop prr run
-        reasonloop prr run --workspace /tmp/trial --set prr.data.task=sudoku4-two
-    """
-    run_each("prr", options, params, seeds)
+def __getattr__(system: str) -> Callable[..., None]:
+    """The command that runs all stages of a system; its help is the docstring of the system's stages."""
+    if system not in SYSTEMS:
+        raise AttributeError(system)
+    return _command(system)
 
 
 def stage(

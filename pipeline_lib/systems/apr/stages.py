@@ -1,4 +1,13 @@
-"""The stages of adaptive parallel reasoning (APR), in order."""
+"""Run data, both trainings of a parallel and a serial model, and the comparison as one flow in a workspace.
+
+The condition of each model is the most accurate one on the valid problems. Finished stages are reused, so the
+same command resumes a broken run.
+
+**Examples:**
+
+    reasonloop apr run
+    reasonloop apr run --workspace /tmp/trial --set apr.sft.tokens=4000000
+"""
 
 from pipeline_lib.systems.stage import Stage, System
 

@@ -1,4 +1,14 @@
-"""The stages of Classmate, in order."""
+"""Train with peers and without from one base, and compare both, as one flow in a workspace.
+
+Where no peers are named, small ones are made. Finished stages are reused, so the same command resumes a
+broken run.
+
+**Examples:**
+
+    reasonloop classmate run
+    reasonloop classmate run --profile classmate-smoke --workspace /tmp/trial
+    reasonloop classmate run --workspace /tmp/blind --set classmate.bonus=blind
+"""
 
 from pipeline_lib.systems.stage import Stage, System
 

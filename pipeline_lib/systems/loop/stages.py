@@ -1,4 +1,14 @@
-"""The stages of the verified loop, in order. Rounds after the first are part of `train`."""
+"""Run the whole loop: prepare, bootstrap, sample, verify, build, train, evaluate, report.
+
+Finished stages and shards are reused, so the same command resumes a broken run.
+
+**Examples:**
+
+    reasonloop run
+    reasonloop run --workspace /tmp/trial --profile smoke --set train.lr=1e-4
+    reasonloop run --engine vllm
+    reasonloop run --workspace /tmp/trial --seeds 7,8,9
+"""
 
 from pipeline_lib.systems.stage import Stage, System
 

@@ -1,4 +1,13 @@
-"""The stages of PaCoRe on the policy of a finished run."""
+"""Train a synthesizer from the policy of a finished `reasonloop run`, and compare it with votes.
+
+Four stages in the same workspace: judged paths of the policy for the train problems, training, its control
+on plain prompts, evaluation on the test problems. Finished stages are reused.
+
+**Examples:**
+
+    reasonloop pacore run
+    reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
+"""
 
 from pipeline_lib.systems.stage import Stage, System
 

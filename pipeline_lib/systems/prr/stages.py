@@ -1,4 +1,10 @@
-"""The stages of parallel latent branches (PRR), in order."""
+"""Run data, training and evaluation as one flow in a workspace; finished stages are reused.
+
+**Examples:**
+
+    reasonloop prr run
+    reasonloop prr run --workspace /tmp/trial --set prr.data.task=sudoku4-two
+"""
 
 from pipeline_lib.systems.stage import Stage, System
 
