@@ -15,6 +15,7 @@ from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.gpu import gpu_slot
 from tasks.serving import endpoint_for
+from tasks.shards import plan_verification, seal_verdicts, verify_shard
 from tasks.test_time import (
     is_searched,
     measure_shard,
@@ -25,7 +26,6 @@ from tasks.test_time import (
     write_compute_report,
     write_curves,
 )
-from tasks.verification import plan_verification, seal_verdicts, verify_shard
 
 _DRAWN = "drawn"
 

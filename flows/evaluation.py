@@ -8,8 +8,8 @@ from flows.parallel.draws import Draw, sample_and_verify
 from pipeline_lib.systems.loop.evaluate import PolicyDraw
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
-from tasks.evaluation import compare_policies, draws_without_control, policy_draws
 from tasks.serving import draws_in_workers
+from tasks.shards import compare_policies, draws_without_control, policy_draws
 
 
 @flow(name="evaluate", flow_run_name="evaluate-policies")

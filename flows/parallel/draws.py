@@ -17,9 +17,15 @@ from pipeline_lib.systems.loop.sample import SamplePlan, SampleShard
 from pipeline_lib.systems.loop.verify import VerifyPlan, VerifyShard
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
-from tasks.sampling import plan_sampling, sample_shard, seal_paths
 from tasks.serving import draws_in_workers, endpoint_for
-from tasks.verification import plan_verification, seal_verdicts, verify_shard
+from tasks.shards import (
+    plan_sampling,
+    plan_verification,
+    sample_shard,
+    seal_paths,
+    seal_verdicts,
+    verify_shard,
+)
 
 DrawAll = Callable[[Iterable[SampleShard]], list[SampleShard]]
 
