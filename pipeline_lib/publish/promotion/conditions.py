@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.publish.promotion.evaluated import Evaluated
-from pipeline_lib.records import Path, Problem
+from pipeline_lib.records import Path
 
 _SAMPLING: Mapping[str, Callable[[Path], Any]] = {
     "temperature": lambda path: path.provenance.temperature,
@@ -36,62 +36,50 @@ def require_same_conditions(candidate: Evaluated, reference: Evaluated) -> None:
 
 def same_templates(candidate: Evaluated, reference: Evaluated) -> bool:
     """True if both were asked with the same prompts."""
-    return _templates(candidate) == _templates(reference)
-
-
-def _templates(side: Evaluated) -> set[str]:
-    return {path.provenance.template for path in _paths(side).values()}
+    mine, other = (
+        {path.provenance.template for path in _paths(side).values()}
+        for side in (candidate, reference)
+    )
+    return mine == other
 
 
 def _differences(candidate: Evaluated, reference: Evaluated) -> Iterator[str]:
-    yield from _of_problems(_problems(candidate), _problems(reference), reference.name)
-    yield from _of_paths(_paths(candidate), _paths(reference), reference.name)
-    if candidate.verifier != reference.verifier:
+    name = reference.name
+    asked, asked_before = _questions(candidate), _questions(reference)
+    if apart := sorted(asked.keys() ^ asked_before.keys()):
+        shared = len(asked.keys() & asked_before.keys())
         yield (
-            f"version {candidate.verifier} of the verifiers judged the candidate, "
-            f"version {reference.verifier} {reference.name}"
-        )
-
-
-def _of_problems(
-    ours: Mapping[str, Problem], theirs: Mapping[str, Problem], name: str
-) -> Iterator[str]:
-    if apart := sorted(ours.keys() ^ theirs.keys()):
-        shared = len(ours.keys() & theirs.keys())
-        yield (
-            f"of {len(ours)} test problems only {shared} are among the {len(theirs)} of {name} "
+            f"of {len(asked)} test problems only {shared} are among the {len(asked_before)} of {name} "
             f"(first difference: {apart[0]})"
         )
-        return
-    changed = [key for key in sorted(ours) if _asked(ours[key]) != _asked(theirs[key])]
-    if changed:
+    if changed := [key for key in sorted(asked) if asked[key] != asked_before.get(key)]:
         yield (
             f"the test set has changed: {len(changed)} problems have another question or gold "
             f"(first: {changed[0]})"
         )
-
-
-def _of_paths(
-    ours: Mapping[tuple[str, int], Path], theirs: Mapping[tuple[str, int], Path], name: str
-) -> Iterator[str]:
+    ours, theirs = _paths(candidate), _paths(reference)
     for param, read in _SAMPLING.items():
         mine, other = {read(path) for path in ours.values()}, {read(p) for p in theirs.values()}
         if mine != other:
             yield f"{param} is {_listed(mine)}, of {name} {_listed(other)}"
     if ours.keys() != theirs.keys():
         yield f"{len(ours)} paths were drawn, for {name} {len(theirs)}"
-        return
-    reseeded = [key for key in ours if ours[key].provenance.seed != theirs[key].provenance.seed]
+    reseeded = [
+        key
+        for key in ours.keys() & theirs
+        if ours[key].provenance.seed != theirs[key].provenance.seed
+    ]
     if reseeded:
         yield f"the seeds of {len(reseeded)} of {len(ours)} paths differ"
+    if candidate.verifier != reference.verifier:
+        yield (
+            f"version {candidate.verifier} of the verifiers judged the candidate, "
+            f"version {reference.verifier} {name}"
+        )
 
 
-def _problems(side: Evaluated) -> dict[str, Problem]:
-    return {group.problem.id: group.problem for group in side.groups}
-
-
-def _asked(problem: Problem) -> tuple[str, Any]:
-    return problem.question, problem.gold
+def _questions(side: Evaluated) -> dict[str, tuple[str, Any]]:
+    return {group.problem.id: (group.problem.question, group.problem.gold) for group in side.groups}
 
 
 def _paths(side: Evaluated) -> dict[tuple[str, int], Path]:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from pipeline_lib.publish.promotion.comparison import Compared
-from pipeline_lib.publish.promotion.evaluated import Cost, Evaluated
+from pipeline_lib.publish.promotion.conditions import same_templates
+from pipeline_lib.publish.promotion.evaluated import Evaluated
 from pipeline_lib.publish.promotion.releases import Facts, Release
 from pipeline_lib.publish.reporting import tables
 from pipeline_lib.publish.reporting.run_compute import TrainingCompute
@@ -17,26 +17,29 @@ from pipeline_lib.study.pages.wording import (
     level,
     percent,
 )
+from pipeline_lib.study.policies import Compared
 
 _FLIPS_SHOWN = 10
 
 
-def title(compared: Compared) -> str:
+def title(scores: Compared) -> str:
     """Change of pass@1 in one line."""
-    return f"Release? {compared.scores.study.claims[0]}"
+    return f"Release? {scores.study.claims[0]}"
 
 
-def description(compared: Compared) -> str:
+def description(scores: Compared, reference: Evaluated, candidate: Evaluated, facts: Facts) -> str:
     """Gain with interval, flips and cost as Markdown: the text of the form."""
-    shown = markdown_tables([gain_table(compared), cost_table(compared)])
-    return "\n\n".join([f"### {title(compared)}", *_sentences(compared), shown]) + "\n"
+    first = [] if facts.replaces is not None else [_FIRST_RELEASE]
+    prompts = [] if same_templates(candidate, reference) else [_OTHER_TEMPLATES]
+    sentences = [*first, *scores.study.claims[1:], *prompts]
+    shown = markdown_tables([_gain_table(scores, facts), _cost_table(scores, reference, candidate)])
+    return "\n\n".join([f"### {title(scores)}", *sentences, shown]) + "\n"
 
 
-def details(compared: Compared) -> str:
+def details(scores: Compared, description: str) -> str:
     """The description, with scores and single flips: the text of the artifact."""
-    flips = tables.flip_table(compared.scores.flips, limit=_FLIPS_SHOWN)
-    more = [*study_tables(compared.scores.study), flips]
-    return f"{description(compared)}\n{markdown_tables(more)}\n"
+    flips = tables.flip_table(scores.flips, limit=_FLIPS_SHOWN)
+    return f"{description}\n{markdown_tables([*study_tables(scores.study), flips])}\n"
 
 
 def regression(facts: Facts) -> str:
@@ -48,10 +51,9 @@ def regression(facts: Facts) -> str:
     )
 
 
-def gain_table(compared: Compared) -> Table:
-    """pass@1 of both sides, the gain, and the flips."""
-    first, facts = compared.gain, compared.facts
-    against = compared.reference.name
+def _gain_table(scores: Compared, facts: Facts) -> Table:
+    first, against = scores.study.headline, facts.compared_with
+    assert first is not None
     return Table(
         caption=f"Candidate and {against} on the same {first.n} problems",
         columns=("what", "value"),
@@ -64,21 +66,20 @@ def gain_table(compared: Compared) -> Table:
     )
 
 
-def cost_table(compared: Compared) -> Table:
-    """Cost of using and of making both policies."""
-    evaluated = (compared.reference, compared.candidate.evaluated)
-    sides = [
-        (one, scores.counts) for one, scores in zip(evaluated, compared.scores.scores, strict=True)
-    ]
+def _cost_table(scores: Compared, *evaluated: Evaluated) -> Table:
+    each = [one.counts for one in scores.scores]
     rows = [
-        ("tokens per path", *(f"{counts.mean_tokens:.1f}" for _, counts in sides)),
-        ("truncated paths", *(percent(counts.truncated) for _, counts in sides)),
-        ("time per 1,000 paths", *(_drawing(side.cost) for side, _ in sides)),
-        *((what, *(_making(side, read) for side, _ in sides)) for what, read in _MAKING),
+        ("tokens per path", *(f"{counts.mean_tokens:.1f}" for counts in each)),
+        ("truncated paths", *(percent(counts.truncated) for counts in each)),
+        (
+            "time per 1,000 paths",
+            *(known_duration(side.cost.seconds_per_1000_paths) for side in evaluated),
+        ),
+        *((what, *(_making(side, read) for side in evaluated)) for what, read in _MAKING),
     ]
     return Table(
         caption="Cost of using the policies and of making them",
-        columns=("what", *(side.name for side, _ in sides)),
+        columns=("what", *(side.name for side in evaluated)),
         rows=tuple(rows),
     )
 
@@ -104,18 +105,8 @@ def _release_row(release: Release, *, is_current: bool) -> tuple[str, ...]:
     )
 
 
-def _sentences(compared: Compared) -> list[str]:
-    first = [] if compared.released is not None else [_FIRST_RELEASE]
-    prompts = [] if compared.same_templates else [_OTHER_TEMPLATES]
-    return [*first, *compared.scores.study.claims[1:], *prompts]
-
-
 _FIRST_RELEASE = "No policy is released yet, so the candidate is compared with the base of its run."
 _OTHER_TEMPLATES = "The two policies were asked with different prompt templates."
-
-
-def _drawing(cost: Cost) -> str:
-    return known_duration(cost.seconds_per_1000_paths)
 
 
 def _making(side: Evaluated, read: Callable[[TrainingCompute], str]) -> str:
