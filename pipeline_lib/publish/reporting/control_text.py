@@ -15,27 +15,18 @@ def control_sentences(report: ControlReport, spent: RunCompute) -> tuple[str, ..
     return tuple(_sentences(report, spent))
 
 
-def number_set_sentence(unseen: int | None, problems: int) -> str | None:
-    """Sentence about numbers shared by held-out and training problems of Countdown."""
+def shared_sentence(what: str, unseen: int | None, problems: int) -> str | None:
+    """Sentence about the numbers or the template that held-out and training problems share."""
     if unseen is None:
         return None
     if unseen == problems:
-        return f"No training problem has the numbers of any of the {problems} held-out problems."
+        return f"No training problem has the {what} of any of the {problems} held-out problems."
+    found = f"{problems - unseen} of the {problems} held-out problems"
+    if what == "numbers":
+        return f"The numbers of {found} occur in training problems, with other targets."
     return (
-        f"The numbers of {problems - unseen} of the {problems} held-out problems occur in training "
-        "problems, with other targets."
-    )
-
-
-def template_sentence(unseen: int | None, problems: int) -> str | None:
-    """Sentence about stories that held-out and training word problems share."""
-    if unseen is None:
-        return None
-    if unseen == problems:
-        return f"No training problem has the template of any of the {problems} held-out problems."
-    return (
-        f"{problems - unseen} of the {problems} held-out problems have a template of training problems, with "
-        "other numbers: what is learned from one story counts in its variants."
+        f"{found} have a template of training problems, with other numbers: what is learned from one story "
+        "counts in its variants."
     )
 
 

@@ -10,8 +10,7 @@ from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.publish.reporting import plots, tables
 from pipeline_lib.publish.reporting.control_text import (
     control_sentences,
-    number_set_sentence,
-    template_sentence,
+    shared_sentence,
 )
 from pipeline_lib.publish.reporting.curves import NOTE
 from pipeline_lib.publish.reporting.examples import pick_examples
@@ -109,8 +108,8 @@ class ReportInput:
         """Sentences about the control, and about overlap of held-out and training problems."""
         of_control = control_sentences(self.control, self.spent) if self.control else ()
         shared = (
-            number_set_sentence(self.unseen_number_sets, self.num_problems),
-            template_sentence(self.unseen_templates, self.num_problems),
+            shared_sentence("numbers", self.unseen_number_sets, self.num_problems),
+            shared_sentence("template", self.unseen_templates, self.num_problems),
         )
         return (*self.trained_on, *of_control, *filter(None, shared))
 
@@ -128,18 +127,8 @@ class ReportInput:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportFiles:
-    """Paths of the written files."""
-
-    report: pathlib.Path
-    plots: tuple[pathlib.Path, ...]
-    data: tuple[pathlib.Path, ...]
-    """Data of the plots, as CSV."""
-
-
-def write_report(source: ReportInput, folder: pathlib.Path) -> ReportFiles:
-    """Write report.html, and below ``plots`` the plots as SVG and their data as CSV."""
+def write_report(source: ReportInput, folder: pathlib.Path) -> pathlib.Path:
+    """Write report.html, whose path is returned, and below ``plots`` the plots as SVG and their data as CSV."""
     training = plots.training_plots(source.training_log, _TRAINING_CURVES)
     curve = plots.pass_at_k_plot(source.curves)
     seconds = [plots.seconds_plot(source.costs.seconds)] if source.costs.seconds else []
@@ -163,7 +152,7 @@ def write_report(source: ReportInput, folder: pathlib.Path) -> ReportFiles:
     data = {place / f"{name}.csv": csv_text(rows) for name, rows in _data(source).items()}
     for path, text in (drawn | data).items():
         write_text(path, text)
-    return ReportFiles(report=report, plots=tuple(drawn), data=tuple(data))
+    return report
 
 
 def _sections(

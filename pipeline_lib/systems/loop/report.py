@@ -60,13 +60,13 @@ def write_reports(run: Run) -> Written:
     )
     source = replace(source, study=study)
     _write_metrics(run, study)
-    files = write_report(source, workspace.reports)
+    written = write_report(source, workspace.reports)
     write_text(workspace.reports / CARD_NAME, model_card(source, params))
     title, *sentences = study.claims
     *_, scores = shown = study_tables(study)
     compute = tables.run_compute_table(source.spent)
     return Written(
-        report=files.report,
+        report=written,
         title=title,
         summary=markdown(title, [*sentences, *source.limits_of_claim], [*shown, compute]),
         scores=scores,

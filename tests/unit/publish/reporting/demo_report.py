@@ -123,4 +123,4 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
 
 
 if __name__ == "__main__":
-    print(write_report(demo_input(400, resamples=5000), pathlib.Path(sys.argv[1])).report)
+    print(write_report(demo_input(400, resamples=5000), pathlib.Path(sys.argv[1])))

@@ -58,9 +58,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    return write_report(
-        demo_input(40, resamples=100), tmp_path_factory.mktemp("page")
-    ).report.as_uri()
+    return write_report(demo_input(40, resamples=100), tmp_path_factory.mktemp("page")).as_uri()
 
 
 class Opened:

@@ -44,7 +44,7 @@ def test_the_report_says_no_significant_gain(answers, tmp_path):
     bare = finished(["cc"], ["cc"], ks=(1,))
     fields = report_fields({"base": base, "trained": trained}, params_of(control=False))
     source = dataclasses.replace(bare, **fields, training_log=[])
-    text = write_report(source, tmp_path).report.read_text(encoding="utf-8")
+    text = write_report(source, tmp_path).read_text(encoding="utf-8")
     page = Page(text)
     assert "<title>No significant gain of policy over base in pass@1</title>" in text
     assert page.heading == "No significant gain of policy over base in pass@1"

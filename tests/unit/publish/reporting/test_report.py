@@ -25,7 +25,7 @@ def written(source, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def page(written):
-    return Page(written.report.read_text(encoding="utf-8"))
+    return Page(written.read_text(encoding="utf-8"))
 
 
 def test_model_output_stays_text(page):
@@ -61,7 +61,7 @@ def test_it_can_be_read_aloud(page, written):
     assert all(attributes["alt"] for attributes in page.all("img"))
     assert page.all("html")[0]["lang"] == "en"
     assert {a["scope"] for a in page.all("th")} == {"row", "col"}
-    assert "></th>" not in written.report.read_text(encoding="utf-8")
+    assert "></th>" not in written.read_text(encoding="utf-8")
 
 
 def test_title_and_headline_are_the_finding(page):
@@ -122,7 +122,7 @@ def test_the_revision_is_shown_where_there_is_one(page, source, tmp_path):
     """Commit, changes and lock in a table of their own; without a repository no table."""
     assert "Revision that wrote this report" not in page.text
     revision = {"commit": "4814b06", "uncommitted changes": "params.yaml"}
-    written = write_report(dataclasses.replace(source, revision=revision), tmp_path).report
+    written = write_report(dataclasses.replace(source, revision=revision), tmp_path)
     text = written.read_text(encoding="utf-8")
     assert "Revision that wrote this report" in text
     assert all(value in text for value in revision.values())
@@ -148,7 +148,7 @@ def test_shared_runs_of_words_are_shown_to_be_looked_at(page, source, tmp_path):
     """The table names test problem, train problem and words; without any it is left out."""
     assert "countdown-train-0031" in page.text
     assert "is read at a rate of pages" in page.text
-    clean = write_report(dataclasses.replace(source, shared_runs=()), tmp_path).report
+    clean = write_report(dataclasses.replace(source, shared_runs=()), tmp_path)
     assert "shared words" not in clean.read_text(encoding="utf-8")
 
 
@@ -162,12 +162,15 @@ def test_the_examples_are_as_many_as_asked_for(page, source):
 
 def test_plots_and_their_data_are_files(written):
     """Each figure is an SVG file, and the curves can be read as CSV."""
-    assert {path.name for path in written.plots} >= {
+    assert {path.name for path in (written.parent / "plots").glob("*.svg")} >= {
         "pass_at_k.svg",
         "seconds.svg",
     }
-    assert all(path.read_text(encoding="utf-8").startswith("<?xml") for path in written.plots)
-    curves = next(path for path in written.data if path.name == "pass_at_k.csv")
+    assert all(
+        path.read_text(encoding="utf-8").startswith("<?xml")
+        for path in (written.parent / "plots").glob("*.svg")
+    )
+    curves = written.parent / "plots" / "pass_at_k.csv"
     rows = list(csv.DictReader(curves.read_text(encoding="utf-8").splitlines()))
     assert [(row["policy"], row["k"]) for row in rows[:4]] == [("base", k) for k in "1248"]
     assert [row["policy"] for row in rows[4:]] == ["control"] * 4 + ["policy"] * 4
@@ -182,22 +185,22 @@ def test_a_run_without_training_log_or_examples_has_a_report_too(source, tmp_pat
         costs=dataclasses.replace(source.costs, seconds={}, tokens={}),
     )
     files = write_report(bare, tmp_path)
-    page = Page(files.report.read_text(encoding="utf-8"))
+    page = Page(files.read_text(encoding="utf-8"))
     assert {a.get("id") for a in page.all("section")}.isdisjoint({"training", "examples"})
-    assert [path.name for path in files.data] == ["pass_at_k.csv"]
+    assert [path.name for path in tmp_path.rglob("*.csv")] == ["pass_at_k.csv"]
 
 
 def test_the_same_input_gives_the_same_page(source, written, tmp_path):
     """No date and no random id: two reports of one run are equal byte for byte."""
     again = write_report(source, tmp_path)
-    assert again.report.read_bytes() == written.report.read_bytes()
+    assert again.read_bytes() == written.read_bytes()
 
 
 def test_test_time_compute_has_a_section(source, page, tmp_path):
     """Figures, tables and a link to them; without curves neither section nor link."""
     study = dataclasses.replace(source.study, system="test-time compute of trained")
     other = dataclasses.replace(source, compute={"trained": study})
-    shown = Page(write_report(other, tmp_path).report.read_text("utf-8"))
+    shown = Page(write_report(other, tmp_path).read_text("utf-8"))
     link = {"href": "#test-time-compute-of-trained"}
     assert link in shown.all("a")
     assert link not in page.all("a")
