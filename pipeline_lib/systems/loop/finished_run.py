@@ -1,7 +1,7 @@
 """Reads the results of a finished run from its workspace into the input of the report."""
 
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from pydantic import TypeAdapter
@@ -98,8 +98,8 @@ def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
             for step, row in enumerate(read_json_lines(policy / TRAINING_LOG), start=1)
         ],
         data_counts=read_json(last.traindata / "counts.json"),
-        overlap=_overlap(workspace),
-        shared_runs=_shared_runs(workspace),
+        overlap={k: v for k, v in problems["overlap"].items() if isinstance(v, int | float)},
+        shared_runs=[OverlapSample(**sample) for sample in problems["overlap"]["samples"]],
         lineage=_lineage(workspace, params, policy),
         groups={name: groups[name] for name in (BASE, CONTROL, TRAINED) if name in groups},
         num_examples=params.report.num_examples,
@@ -214,20 +214,10 @@ def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float
     }
 
 
-def _overlap(workspace: Workspace) -> Mapping[str, float]:
-    overlap = read_json(workspace.problems_report)["overlap"]
-    return {name: value for name, value in overlap.items() if isinstance(value, int | float)}
-
-
 def _trained_on(workspace: Workspace, policy: pathlib.Path) -> list[str]:
     folders = {"base": workspace.base, "control": workspace.control, "trained policy": policy}
     problems = [Problem.from_row(row) for row in shards.iter_table(workspace.problems("test"))]
     return trained_on({f"the {name}": str(at) for name, at in folders.items()}, problems)
-
-
-def _shared_runs(workspace: Workspace) -> list[OverlapSample]:
-    samples = read_json(workspace.problems_report)["overlap"]["samples"]
-    return [OverlapSample(**sample) for sample in samples]
 
 
 def _lineage(workspace: Workspace, params: Params, policy: pathlib.Path) -> dict[str, str]:
