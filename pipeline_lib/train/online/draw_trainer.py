@@ -7,10 +7,9 @@ Only public methods of the trainer are overridden.
 """
 
 import copy
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from transformers import Trainer, TrainingArguments
@@ -23,27 +22,22 @@ from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.adapters import attach
 from pipeline_lib.train.weights.policies import Policy
 
+Reference = Callable[[Any], AbstractContextManager[Any]]
+"""From the policy in training to the policy at the start, for a block in which the first is not used."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """The policy at the start of training, for the KL penalty."""
 
-    copied: Any | None
-    """A copy of all weights; None is the policy in training with its adapters disabled."""
-
-    @classmethod
-    def of(cls, model: Any, lora: LoraParams, device: torch.device) -> Self:
-        """The reference of a model that is about to be trained."""
-        return cls(copied=None if lora.enabled else copy.deepcopy(model).to(device).eval())
+def keep_reference(model: Any, lora: LoraParams, device: torch.device) -> Reference:
+    """The reference of a model that is about to be trained: a copy, or the model with its adapters disabled."""
+    if not lora.enabled:
+        copied = copy.deepcopy(model).to(device).eval()
+        return lambda _policy: nullcontext(copied)
 
     @contextmanager
-    def open(self, policy: Any) -> Iterator[Any]:
-        """Yield the reference as a model; ``policy`` must not be used in the block."""
-        if self.copied is not None:
-            yield self.copied
-            return
+    def without_adapter(policy: Any) -> Iterator[Any]:
         with policy.disable_adapter():
             yield policy
+
+    return without_adapter
 
 
 class DrawTrainer(Trainer):
@@ -72,7 +66,9 @@ class DrawTrainer(Trainer):
             "remove_unused_columns": False,
         }
         args = settings.make(TrainingArguments, **options)
-        self._reference = Reference.of(policy.model, lora, args.device) if keeps_reference else None
+        self._reference = (
+            keep_reference(policy.model, lora, args.device) if keeps_reference else None
+        )
         super().__init__(
             model=attach(policy.model, lora, checkpointing=args.gradient_checkpointing),
             args=args,

@@ -1,7 +1,7 @@
 """Token-level losses and metrics of PPO.
 
-Losses are [B, T] and unreduced: `masked_sum` sums over the tokens of the mask, and the caller divides by the
-tokens of the whole batch, so that micro-batches add up to the same loss.
+Losses are [B, T] and unreduced: the caller sums over the tokens of the mask and divides by the tokens of the
+whole batch, so that micro-batches add up to the same loss.
 
 Axes: B paths, T tokens of a completion.
 """
@@ -41,16 +41,6 @@ def value_losses(
     """
     near_BT = old_values_BT + (values_BT - old_values_BT).clamp(-clip, clip)
     return 0.5 * torch.maximum((values_BT - returns_BT) ** 2, (near_BT - returns_BT) ** 2)
-
-
-def masked_sum(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> torch.Tensor:
-    """Sum over the tokens of the mask."""
-    return (numbers_BT * mask_BT).sum()
-
-
-def masked_mean(numbers_BT: torch.Tensor, mask_BT: torch.Tensor) -> float:
-    """Mean over the tokens of the mask."""
-    return float(numbers_BT[mask_BT].mean())
 
 
 def clip_indicators(

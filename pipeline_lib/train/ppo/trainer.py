@@ -156,13 +156,13 @@ class PpoTrainer(DrawTrainer):
             # A copied reference lacks the policy's autocast.
             with (
                 self.accelerator.autocast(),
-                self._reference.open(self.accelerator.unwrap_model(model)) as reference,
+                self._reference(self.accelerator.unwrap_model(model)) as reference,
             ):
                 reference_BT = batch.join(
                     passes, [compute_logprobs(reference, part) for part in parts]
                 )
             kl_BT = losses.k3_kl(logprobs_BT, reference_BT)
-            self._step_metrics["kl"] = losses.masked_mean(kl_BT, batch.mask_BT)
+            self._step_metrics["kl"] = float(kl_BT[batch.mask_BT].mean())
         return make_experience(
             batch, logprobs_BT, values_BT, self._params.ppo, reference_BT=reference_BT
         )
@@ -215,7 +215,7 @@ class PpoTrainer(DrawTrainer):
             update_kl=losses.k3_kl(old_BT, scores.logprobs_BT),
         )
         # No weight on the value loss: `value_lr` scales it for the head, `value_coef` for the body.
-        return losses.masked_sum(objective_BT + value_BT, mask_BT)
+        return ((objective_BT + value_BT) * mask_BT).sum()
 
     @override
     def update(self, model: Any) -> None:

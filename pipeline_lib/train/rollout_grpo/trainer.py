@@ -132,7 +132,7 @@ class RolloutTrainer(DrawTrainer):
     def _score(self, plain: Any, batches: Sequence[SequenceBatch]) -> list[_Pass]:
         """The passes, with log-probabilities at the start of training."""
         assert self._reference is not None
-        with self._reference.open(plain) as reference:
+        with self._reference(plain) as reference:
             return [
                 _Pass(batch=batch, reference_BT=self._logprobs(reference, batch))
                 for batch in batches

@@ -10,8 +10,6 @@ from pipeline_lib.train.ppo.losses import (
     clip_indicators,
     explained_variance,
     k3_kl,
-    masked_mean,
-    masked_sum,
     policy_losses,
     value_losses,
 )
@@ -52,14 +50,6 @@ def test_value_loss_by_hand(value, target, loss, slope):
     assert losses_BT.item() == pytest.approx(loss)
     losses_BT.sum().backward()
     assert value_BT.grad.item() == pytest.approx(slope)
-
-
-def test_sums_and_means_are_over_the_mask():
-    """Of 1, 2 and 40 the mask selects 1 and 2."""
-    numbers_BT = torch.tensor([[1.0, 2.0, 40.0]])
-    mask_BT = torch.tensor([[True, True, False]])
-    assert masked_sum(numbers_BT, mask_BT).item() == 3
-    assert masked_mean(numbers_BT, mask_BT) == 1.5
 
 
 def test_clip_indicators_mark_ratios_outside_the_range():

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.train.online.draw_trainer import Reference
+from pipeline_lib.train.online.draw_trainer import keep_reference
 from pipeline_lib.train.ppo.path_batch import TokenPath, collate
 from pipeline_lib.train.ppo.token_scores import compute_logprobs, score_tokens
 from pipeline_lib.train.ppo.value_head import ValueHead
@@ -127,12 +127,12 @@ def test_the_reference_is_the_policy_at_the_start(base: pathlib.Path, enabled: b
     paths = [TokenPath(prompt_ids=[5, 6], completion_ids=[7, 8, 1], outcome=0.0)]
     batch = collate(paths, pad_id=0, device=device)
     start_BT = compute_logprobs(model, batch)
-    reference = Reference.of(model, lora, device)
+    reference = keep_reference(model, lora, device)
     policy = get_peft_model(model, make_lora_config(lora)).eval() if enabled else model
     with torch.no_grad():
         for weight in policy.parameters():
             if weight.requires_grad:
                 weight.add_(1)
-    with reference.open(policy) as opened:
+    with reference(policy) as opened:
         torch.testing.assert_close(compute_logprobs(opened, batch), start_BT)
     assert (compute_logprobs(policy, batch) - start_BT).abs().max() > 0.05
