@@ -40,12 +40,8 @@ class Worker(Protocol[_Item_contra, _Answer_co]):
 class Pool(Generic[_Item_contra, _Answer_co]):
     """Up to ``num_workers`` busy workers, plus a few while some items are slow.
 
-    Thread-safe; calls are serialized.
-
-    Args:
-        open_worker: opens another worker; called from any thread.
-        num_workers: workers that are busy at once, without stragglers.
-        first: an open worker.
+    Thread-safe; calls are serialized. ``first`` is an open worker, ``open_worker`` opens another one,
+    in any thread.
     """
 
     def __init__(
@@ -119,15 +115,9 @@ class Pool(Generic[_Item_contra, _Answer_co]):
 
 
 def seconds_to_slot(started_s: Collection[float], *, num_workers: int, now_s: float) -> float:
-    """Seconds until the next item may start if no running item ends before.
+    """Seconds until the next item may start if none of the running ones, started then, ends before.
 
-    Args:
-        started_s: start time of each running item.
-        num_workers: number of items that may run at once without stragglers, at least 1.
-        now_s: current time, by the same clock.
-
-    Returns:
-        0.0 if a slot is free; infinity if only the end of an item frees one.
+    0.0 if a slot is free; infinity if only the end of an item frees one.
     """
     if len(started_s) < num_workers:
         return 0.0

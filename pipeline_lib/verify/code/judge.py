@@ -42,13 +42,9 @@ class ExtractedCode:
 def extract_code(text: str, entry_point: str, *, prompt: str = "") -> ExtractedCode | None:
     """The last fenced block that defines ``entry_point``, else the last block, else the whole text.
 
-    Reasoning is left out. Other blocks that define names which this one lacks are put before it. A
+    Reasoning is left out. Other blocks that define names which this one lacks are put before it, and
+    ``prompt`` before a program that does not define the function, which then completes it. A
     byte-order mark and CRLF are accepted. None if the text is only white space.
-
-    Args:
-        text: A model's output.
-        entry_point: The function under test.
-        prompt: Precedes a program that does not define the function, which then completes it.
     """
     name = entry_name(entry_point)
     found = _extract(text, lambda block: name in _defined(block), name)

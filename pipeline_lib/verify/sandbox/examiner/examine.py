@@ -30,13 +30,9 @@ _OF_VALUES = (
 def examine(
     channel: Channel, *, entry_point: str, tests: str, as_process: bool = False
 ) -> ExaminerResult:
-    """Run ``tests`` against the candidate behind ``channel``, then the negative control.
+    """Run the :class:`TestRun` against the candidate behind ``channel``, then the negative control.
 
-    Args:
-        channel: A connection without earlier requests.
-        entry_point: The function under test, or a class by a name in CapWords.
-        tests: See :class:`TestRun`.
-        as_process: Only run the program, which ends without an exception if it is correct.
+    ``as_process``: only run the program, which ends without an exception if it is correct.
     """
     if as_process:
         session = Session(channel, make_proxy, tests="", entry_point="")

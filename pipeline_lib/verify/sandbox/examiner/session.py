@@ -58,17 +58,11 @@ class CandidateFaultError(BaseException):
 
 
 MakeProxy = Callable[["Session", int, str, Role], object]
+"""Makes the proxy of an object from its session, number, kind and role."""
 
 
 class Session:
-    """Requests to one candidate process.
-
-    Args:
-        channel: Connection to it, or the replay of one.
-        make_proxy: Makes the proxy of an object from this session, its number, kind and role.
-        tests: Source of the tests.
-        entry_point: The function or class under test.
-    """
+    """Requests to one candidate process, or to the record of one."""
 
     def __init__(
         self, channel: Channel, make_proxy: MakeProxy, *, tests: str, entry_point: str

@@ -49,12 +49,9 @@ class TestRun:
         code: CodeType | None = None,
         names: Mapping[str, object] = {},
     ) -> tuple[Session, BaseException | None]:
-        """Run them in a new session; the session, and the exception that ended them, or None.
+        """Run them, or ``code`` with its ``names`` in their place, over a channel without requests.
 
-        Args:
-            channel: A connection without earlier requests.
-            code: Compiled tests in place of the original ones.
-            names: Names that this code uses.
+        Returns the session, and the exception that ended them, or None.
         """
         session = Session(channel, make_proxy, tests=self.tests, entry_point=self.entry_point)
         try:

@@ -95,9 +95,7 @@ def _call_now(function: Any, args: Any, kwargs: Any = None) -> int:
 class CandidateServer:
     """Executes requests on the program's module; non-plain values are referred to by number.
 
-    Args:
-        program: Source; executed by the first request.
-        channel: Connection to the tests, whose functions the program may call.
+    The first request executes the program, which may call functions of the tests by ``channel``.
     """
 
     def __init__(self, program: bytes, channel: Channel | None = None) -> None:

@@ -29,15 +29,10 @@ def wall_seconds(cpu_seconds: float) -> float:
 
 
 class Watch:
-    """Watches one run from outside until it ends or a limit is reached.
+    """Watches the candidate ``pid`` from outside until it ends or a limit is reached.
 
-    Args:
-        pid: The candidate.
-        cpu_seconds: Its limit.
-        output: The pipe to which the program prints.
-        kept: A file to which that is moved.
-        examiner: Readable at the end of the run.
-        client: Readable when the client is gone.
+    What it prints is moved from the pipe ``output`` to the file ``kept``; ``examiner`` is readable at
+    the end of the run, ``client`` when the client is gone.
     """
 
     def __init__(

@@ -42,12 +42,8 @@ class ExaminerProcess:
     """Handle of a process that runs the tests of one candidate after another.
 
     It outlives candidates because a fork costs more than most tests. Only plain values and trusted
-    tests can change its state; it retires after a run that may have left state behind.
-
-    Args:
-        jail: Isolation of the process; it shares the warm interpreter's view of files.
-        memory_bytes: Its address space.
-        cpu_seconds: Limit of one run; it applies to all runs together.
+    tests can change its state; it retires after a run that may have left state behind. Its CPU
+    limit is that of one run times their number.
     """
 
     def __init__(self, jail: Jail, memory_bytes: int, cpu_seconds: int) -> None:
@@ -105,13 +101,7 @@ def _serve(control: socket.socket) -> None:
 
 
 class Zygote:
-    """Serves runs in order until the client is gone.
-
-    Args:
-        jail: Isolation of the candidate process.
-        memory_bytes: Address space of the candidate's process.
-        client: A descriptor that becomes readable when the client is gone.
-    """
+    """Serves runs in order until the descriptor ``client`` is readable: the client is gone."""
 
     def __init__(self, jail: Jail, *, memory_bytes: int, client: int) -> None:
         self._jail = jail

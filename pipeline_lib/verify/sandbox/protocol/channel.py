@@ -19,11 +19,8 @@ class FrameTooLargeError(Exception):
 class Channel:
     """One end of a pair of stream sockets.
 
-    It uses the bare descriptor: a socket object would add to the pages that a forked process
-    copies.
-
-    Args:
-        descriptor: The socket; closed by its owner, not by the channel.
+    It uses the bare descriptor, which its owner closes: a socket object would add to the pages that
+    a forked process copies.
     """
 
     def __init__(self, descriptor: int) -> None:

@@ -13,12 +13,7 @@ from pipeline_lib.verify.sandbox.protocol.codec import NotPlainError, tagged
 
 
 class Records:
-    """Records of one side.
-
-    Args:
-        find: The own class of a name, or None.
-        is_shared: True for a class whose objects are sent as records.
-    """
+    """Records of one side: ``find`` its class of a name; objects of shared classes are sent as records."""
 
     def __init__(
         self, find: Callable[[str], type | None], is_shared: Callable[[type], bool]
