@@ -22,8 +22,7 @@ from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.train import Method
 from pipeline_lib.systems.loop.build_file import build_file
 from pipeline_lib.systems.loop.sample_file import SampledSplit, sample_to_file
-from pipeline_lib.verify.lines.files import verify_lines
-from pipeline_lib.verify.lines.summary import LineSummary
+from pipeline_lib.verify.lines.files import LineSummary, verify_lines
 
 _SHOWN_DISAGREEMENTS = 10
 _SHOWN_UNSCORED = 20
@@ -167,5 +166,5 @@ def _print_audit(summary: LineSummary) -> None:
     say(f"refused by the strict score alone: {refused.total()} {dict(refused.most_common())}")
     for sample in summary.samples:
         # A terminal cannot show the lone surrogates of model output.
-        tail = " ".join(sample.tail.split()).encode("utf-8", "backslashreplace").decode()
-        say(f"  {sample.id} [{sample.rule}] ... {tail}")
+        tail = " ".join(sample["tail"].split()).encode("utf-8", "backslashreplace").decode()
+        say(f"  {sample['id']} [{sample['rule']}] ... {tail}")

@@ -5,6 +5,8 @@ or memory limit that is reached is a failure of the verifier, so the item is not
 """
 
 import functools
+import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +16,6 @@ from typing import Self
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict, not_judged, timed_verdict
-from pipeline_lib.verify.math.caps import cap_reason
 from pipeline_lib.verify.math.exact.comparison import AmbiguousError, compare, without_letter
 from pipeline_lib.verify.math.exact.normal_form import exact_value, normalize
 from pipeline_lib.verify.math.exact.quantity import is_quantity
@@ -37,6 +38,17 @@ _NO_ANSWER = re.compile(
 _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}(?![A-Za-z}])")
 _MAX_WORDS = 3
 MAX_MEMO = 100_000
+
+MAX_CHARS = 2_000
+MAX_DEPTH = 24
+MAX_DIGITS = 400
+MAX_TERMS = 300
+MAX_ELEMENTS = 300
+MAX_BITS = 40_000
+_TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|\S")
+_BINOMIAL = re.compile(r"\\[dt]?binom|\\choose")
+_OPENING = "([{"
+_CLOSING = ")]}"
 
 _SCORES = {Status.CORRECT: True, Status.WRONG: False, Status.UNPARSED: False}
 """The lenient score; other statuses have none."""
@@ -173,3 +185,66 @@ def _states_nothing(gold: str) -> str | None:
     if sentence and not is_quantity(gold):
         return "the gold is a sentence with a number; give the number"
     return None
+
+
+def cap_reason(answer: str) -> str | None:
+    r"""The reason not to pass ``answer`` to SymPy; None if it is not too long, too deep or too large.
+
+    The value is bounded from its spelling, as if every sum were a product and every symbol 2.
+    ``((9!)!)!`` and ``10^{10^{10}}`` are detected without computing them; the pool's deadlines
+    catch what the bound misses.
+    """
+    # The first two bound the cost of the others.
+    if len(answer) > MAX_CHARS:
+        return f"longer than {MAX_CHARS} characters"
+    steps = ((sign in _OPENING) - (sign in _CLOSING) for sign in answer)
+    if max(itertools.accumulate(steps), default=0) > MAX_DEPTH:
+        return f"nested more than {MAX_DEPTH} deep"
+    measures = (
+        (max(map(len, re.findall(r"\d+", answer)), default=0), MAX_DIGITS, "digits"),
+        (len(re.findall(r"[-+]", answer)), MAX_TERMS, "terms"),
+        (len(re.findall(r"[,;]|\\\\|&", answer)), MAX_ELEMENTS, "elements"),
+        (1 + _bits(_TOKEN.findall(answer)[::-1]), MAX_BITS, "bits"),
+    )
+    found = (f"of more than {most} {unit}" for size, most, unit in measures if size > most)
+    return next(found, None)
+
+
+def _bits(tokens: list[str]) -> float:
+    """An upper bound on the bits of all up to the closing bracket; takes the tokens from the end."""
+    total = 0.0
+    while tokens:
+        if tokens[-1] in _CLOSING:
+            tokens.pop()
+            break
+        total += _factor(tokens)
+    return total
+
+
+def _factor(tokens: list[str], signs: str = "^!") -> float:
+    """Bits of one operand with the powers and factorials that follow it."""
+    bits = _operand(tokens)
+    while tokens and tokens[-1] in signs:
+        if tokens.pop() == "^":
+            # Powers associate to the right, and the factorial of a power is not in its exponent.
+            bits *= _value(_factor(tokens, "^"))
+        # "n!!" is the product of every second number, less than n!, which is less than n^n.
+        elif tokens[-1:] != ["!"]:
+            bits *= _value(bits)
+    return bits
+
+
+def _operand(tokens: list[str]) -> float:
+    token = tokens.pop() if tokens else ""
+    if token and token in _OPENING:
+        return _bits(tokens)
+    if token[:1].isdecimal():
+        whole, point, _ = token.partition(".")
+        return math.log2(max(2, int(whole) + len(point)))
+    if _BINOMIAL.fullmatch(token):
+        return _value(_operand(tokens))
+    return 1.0 if token[-1:].isalpha() else 0.0
+
+
+def _value(bits: float) -> float:
+    return math.exp2(min(bits, 1000))

@@ -8,10 +8,9 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.verify.answer_text import plain
 from pipeline_lib.verify.countdown import answer_form, judge
-from pipeline_lib.verify.math.caps import cap_reason
 from pipeline_lib.verify.math.exact.normal_form import MAX_CHARS, normalize
 from pipeline_lib.verify.math.extraction import extract
-from pipeline_lib.verify.math.judge import _draft
+from pipeline_lib.verify.math.judge import _draft, cap_reason
 
 COUNTDOWN = CountdownGold(numbers=(3, 5, 3), target=24)
 READERS = {

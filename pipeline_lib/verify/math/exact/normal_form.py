@@ -12,7 +12,7 @@ from fractions import Fraction
 from pipeline_lib.verify.answer_text import plain
 
 MAX_CHARS = 20_000
-"""Characters that are read; `math.caps` refuses far shorter answers."""
+"""Characters that are read; `math.judge` refuses far shorter answers."""
 MAX_EXACT_CHARS = 450
 _MAX_POWER_OF_TEN = 400
 _MAX_PERIOD = 60

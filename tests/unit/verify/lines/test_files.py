@@ -65,7 +65,7 @@ def test_figures_of_a_file(tmp_path, source):
     assert summary.seconds > 0
     assert list(summary.unscored_ids.values()) == [["e"]]
     assert summary.refused_by_rule == {"hashes": 1}
-    assert [(s.id, s.rule, s.tail) for s in summary.samples] == [("b", "hashes", "#### 5")]
+    assert summary.samples == [{"id": "b", "rule": "hashes", "tail": "#### 5"}]
 
 
 def test_agreement_with_labels(tmp_path, source):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.verify.math.caps import cap_reason
+from pipeline_lib.verify.math.judge import cap_reason
 
 
 @pytest.mark.parametrize(
