@@ -191,9 +191,9 @@ class _CountingPool:
         self._pool = pool
         self.asked = []
 
-    def ask(self, questions):
+    def judge(self, questions):
         self.asked += questions
-        return self._pool.ask(questions)
+        return self._pool.judge(questions)
 
     def close(self):
         self._pool.close()
