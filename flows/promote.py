@@ -61,11 +61,7 @@ def _supersede(workspace: Workspace) -> None:
 
 
 def _answer(offer: Offer) -> Answer:
-    """Wait for the answer of a person.
-
-    Raises:
-        ReasonloopError: there was no answer in time.
-    """
+    """Wait for the answer of a person; ReasonloopError: there was no answer in time."""
     form = Decision.with_initial_data(description=offer.description)
     context = FlowRunContext.get()
     if context is not None and context.flow_run is not None and context.flow_run.deployment_id:

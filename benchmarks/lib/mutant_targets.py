@@ -17,7 +17,6 @@ SYSTEMS = "systems"
 LEFT_OUT = {
     "pages": [
         "*/page.py",
-        "*pages/environment.py",
         "*reporting/tables.py",
         "*pages/tables.py",
         "*reporting/report.py",

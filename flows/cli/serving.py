@@ -28,11 +28,7 @@ class RestartReport:
     _shown: int = 0
 
     def update(self) -> None:
-        """Print the restarts since the last call.
-
-        Raises:
-            ReasonloopError: the engine was given up.
-        """
+        """Print the restarts since the last call; ReasonloopError: the engine was given up."""
         self.engine.check()
         for reason in self.engine.restart_reasons[self._shown :]:
             say(f"engine restarted: {reason}")

@@ -49,11 +49,7 @@ def check_run(system: System, run: Run, *, draws: bool = True) -> None:
 
 
 def check_trackers(execution: ExecutionParams) -> None:
-    """Check the experiment trackers of the params.
-
-    Raises:
-        BadInputError: one is unknown or not installed.
-    """
+    """Check the experiment trackers of the params; BadInputError: one is unknown or not installed."""
     if execution.report_to:
         from pipeline_lib.train.tracking.trackers import Trackers  # noqa: PLC0415 - transformers
 
@@ -61,11 +57,7 @@ def check_trackers(execution: ExecutionParams) -> None:
 
 
 def check_writable(root: pathlib.Path) -> None:
-    """Check that files can be written to the workspace.
-
-    Raises:
-        ReasonloopError: they cannot.
-    """
+    """Check that files can be written to the workspace; ReasonloopError: they cannot."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=root) as probe:

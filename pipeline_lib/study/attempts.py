@@ -31,11 +31,7 @@ class Cost:
 
     @classmethod
     def mean(cls, costs: Sequence[Self]) -> Self:
-        """The mean of each figure.
-
-        Raises:
-            ZeroDivisionError: there are no costs.
-        """
+        """The mean of each figure; ZeroDivisionError: there are no costs."""
         known = [one.seconds for one in costs if one.seconds is not None]
         count = len(costs)
         return cls(

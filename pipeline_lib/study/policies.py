@@ -17,7 +17,6 @@ from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.headline import claims_of
 from pipeline_lib.study.selection import mean_longest
 from pipeline_lib.study.statistics.majority import Vote, majority_at_k
-from pipeline_lib.study.statistics.paired import Flip, gained_flips, lost_flips
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, make_study
 
@@ -56,11 +55,7 @@ class PolicyScores:
     counts: PathCounts
 
     def find(self, measure: str, subset: str = ALL) -> Series:
-        """The series of one measure.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """The series of one measure; KeyError: there is none."""
         for one in self.series:
             if (one.measure, one.subset) == (measure, subset):
                 return one
@@ -277,8 +272,17 @@ def _counts(groups: Sequence[Group], *, num_left_out: int) -> PathCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flip:
+    """A problem whose pass@1 crossed one half, with its values before and after."""
+
+    problem_id: str
+    base: float
+    trained: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Flips:
-    """Problems whose pass@1 crossed one half."""
+    """Problems whose pass@1 crossed one half, the largest change first; one half itself is on neither side."""
 
     gained: tuple[Flip, ...]
     lost: tuple[Flip, ...]
@@ -290,7 +294,11 @@ class Flips:
             Flip(problem_id=name, base=reference[name], trained=candidate[name])
             for name in sorted(reference.keys() & candidate.keys())
         ]
-        return cls(gained=gained_flips(flips), lost=lost_flips(flips))
+        flips.sort(key=lambda flip: -abs(flip.trained - flip.base))
+        return cls(
+            gained=tuple(flip for flip in flips if flip.base < 0.5 < flip.trained),
+            lost=tuple(flip for flip in flips if flip.trained < 0.5 < flip.base),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -174,11 +174,7 @@ class Study:
     """Figures of the system about the work itself; null where they are unknown."""
 
     def point(self, arm: str, measure: str, *, subset: str = ALL, set_name: str = MAIN) -> Point:
-        """One point.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """One point; KeyError: there is none."""
         wanted = (arm, measure, subset, set_name)
         for one in self.points:
             if (one.arm, one.measure, one.subset, one.set) == wanted:
@@ -415,11 +411,7 @@ def is_study(content: Any) -> bool:
 
 
 def read_study(path: pathlib.Path) -> Study:
-    """Read a metrics.json.
-
-    Raises:
-        BadInputError: there is none, another version wrote it, or it is damaged.
-    """
+    """Read a metrics.json; BadInputError: there is none, another version wrote it, or it is damaged."""
     content = read_json(path)
     if not is_study(content):
         raise BadInputError(f"{path}: not of schema {SCHEMA}; evaluate again with this version")

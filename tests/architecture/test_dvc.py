@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from benchmarks.lib.repository import REPOSITORY
-from flows.cli.loop.stages import DVC_FILES, code_digests, dvc_text
+from flows.cli.loop.stages import code_digests, dvc_folder, dvc_text
 from flows.cli.options import StageName
 from flows.parallel.stages import OWN
 from pipeline_lib.defaults import CODE_LOCK
@@ -25,7 +25,7 @@ from tests.architecture.test_params import product_sources
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_dvc_yaml_is_the_table_of_stages(system):
     """`reasonloop stages --write-dvc` updates a stale file."""
-    text = DVC_FILES[system].path.read_text("utf-8")
+    text = (dvc_folder(system) / "dvc.yaml").read_text("utf-8")
     assert text == dvc_text(system)
     names = [stage.name for stage in SYSTEMS[system].stages]
     assert list(yaml.safe_load(text)["stages"]) == ["code", *names]
@@ -34,14 +34,14 @@ def test_dvc_yaml_is_the_table_of_stages(system):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_stage_depends_on_the_digest_of_its_code(system):
     """Which the stage `code` writes; the params file is found from the folder of dvc.yaml."""
-    file = DVC_FILES[system]
-    code, *stages = yaml.safe_load(file.path.read_text("utf-8"))["stages"].items()
+    folder = dvc_folder(system)
+    code, *stages = yaml.safe_load((folder / "dvc.yaml").read_text("utf-8"))["stages"].items()
     assert code[0] == "code"
     for name, stage in stages:
         files = {path: keys for one in stage["params"] for path, keys in one.items()}
         assert files.pop(CODE_LOCK) == [name]
         for path, keys in files.items():
-            sections = yaml.safe_load((file.folder / path).read_text("utf-8"))
+            sections = yaml.safe_load((folder / path).read_text("utf-8"))
             assert {key.partition(".")[0] for key in keys} <= sections.keys()
     assert list(code_digests(SYSTEMS[system])) == [name for name, _ in stages]
 
@@ -49,7 +49,7 @@ def test_every_stage_depends_on_the_digest_of_its_code(system):
 def test_metrics_are_shown_by_dvc():
     """Each is an output of its stage, or listed apart if it is in a folder that is one."""
     for name, system in SYSTEMS.items():
-        file = yaml.safe_load(DVC_FILES[name].path.read_text("utf-8"))
+        file = yaml.safe_load((dvc_folder(name) / "dvc.yaml").read_text("utf-8"))
         own = [
             path for one in file["stages"].values() for m in one.get("metrics", ()) for path in m
         ]
@@ -60,7 +60,7 @@ def test_metrics_are_shown_by_dvc():
 def test_outputs_are_not_in_git():
     """What the stages write is ignored; digests of raw data, and the folder itself, are in git."""
     written = [
-        (DVC_FILES[SYSTEM_OF[stage.name].name].folder / path).relative_to(REPOSITORY).as_posix()
+        (dvc_folder(SYSTEM_OF[stage.name].name) / path).relative_to(REPOSITORY).as_posix()
         for stage in STAGES.values()
         for path in (*stage.outputs, *stage.metrics)
     ]

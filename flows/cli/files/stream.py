@@ -32,11 +32,7 @@ class KafkaOptions:
     ] = None
 
     def cluster(self) -> "Cluster":
-        """The cluster.
-
-        Raises:
-            BadInputError: confluent-kafka is not installed, or the file cannot be used.
-        """
+        """The cluster; BadInputError: confluent-kafka is not installed, or the file cannot be used."""
         try:
             from pipeline_lib.publish.streams.kafka import Cluster, read_settings  # noqa: PLC0415 - an optional package
         except ModuleNotFoundError as error:

@@ -3,7 +3,6 @@
 import os.path
 import pathlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
@@ -30,52 +29,30 @@ _HEAD = """\
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DvcFile:
-    """The dvc.yaml of one system of stages. Its folder is the workspace and a DVC repository.
-
-    A plain `dvc pull` fails if a stage of the repository was never run, so a system that is run on its
-    own has a repository of its own.
-    """
-
-    path: pathlib.Path
-    options: tuple[str, ...] = ()
-    """Further options of each stage's command."""
-    plots: Mapping[str, Any] = field(default_factory=dict)
-    """Plots of `dvc plots`, by title."""
-
-    @property
-    def folder(self) -> pathlib.Path:
-        """The DVC repository."""
-        return self.path.parent
-
-
-DVC_FILES: Mapping[str, DvcFile] = {
-    "loop": DvcFile(
-        path=CHECKOUT / "dvc.yaml",
-        plots={
-            # A template of .dvc/plots: the policies of each revision, with their intervals.
-            "pass@k": {
-                "template": "policies",
-                "x": "k",
-                "y": {"reports/plots/pass_at_k.csv": "value"},
-                "y_label": "strict pass@k",
-            },
-            "training loss": {
-                "template": "smooth",
-                "x": "step",
-                "y": {"reports/plots/training.csv": "loss"},
-            },
+_OPTIONS = {"pacore": ("--set", "pacore.source=.")}
+"""Further options of the command of each stage, by name of the system."""
+_PLOTS: Mapping[str, Mapping[str, Any]] = {
+    "loop": {
+        # A template of .dvc/plots: the policies of each revision, with their intervals.
+        "pass@k": {
+            "template": "policies",
+            "x": "k",
+            "y": {"reports/plots/pass_at_k.csv": "value"},
+            "y_label": "strict pass@k",
         },
-    ),
-    "pacore": DvcFile(
-        path=CHECKOUT / PIPELINES / "pacore" / "dvc.yaml", options=("--set", "pacore.source=.")
-    ),
-    "prr": DvcFile(path=CHECKOUT / PIPELINES / "prr" / "dvc.yaml"),
-    "apr": DvcFile(path=CHECKOUT / PIPELINES / "apr" / "dvc.yaml"),
-    "classmate": DvcFile(path=CHECKOUT / PIPELINES / "classmate" / "dvc.yaml"),
+        "training loss": {
+            "template": "smooth",
+            "x": "step",
+            "y": {"reports/plots/training.csv": "loss"},
+        },
+    },
 }
-"""By name of the system."""
+"""Plots of `dvc plots` by title, by name of the system."""
+
+
+def dvc_folder(system: str) -> pathlib.Path:
+    """The DVC repository of a system, and its workspace: its own, since `dvc pull` fails for stages never run."""
+    return CHECKOUT if system == "loop" else CHECKOUT / PIPELINES / system
 
 
 def stages(
@@ -106,9 +83,10 @@ def stages(
         write_text(digests, yaml.safe_dump(code_digests(SYSTEMS[system]), sort_keys=False))
         return
     if write_dvc:
-        for name, file in DVC_FILES.items():
-            write_text(file.path, dvc_text(name))
-            say(f"written: {file.path}")
+        for name in SYSTEMS:
+            path = dvc_folder(name) / "dvc.yaml"
+            write_text(path, dvc_text(name))
+            say(f"written: {path}")
         return
     for one in shown:
         table = Table(
@@ -122,22 +100,22 @@ def stages(
 
 def dvc_text(system: str) -> str:
     """The content of the dvc.yaml of ``system``."""
-    file = DVC_FILES[system]
-    up = os.path.relpath(CHECKOUT, file.folder)
+    folder, plots = dvc_folder(system), _PLOTS.get(system, {})
+    up = os.path.relpath(CHECKOUT, folder)
     enter = "" if up == "." else f"cd {up} && "
-    workspace = os.path.relpath(file.folder, CHECKOUT)
+    workspace = os.path.relpath(folder, CHECKOUT)
     lock = os.path.normpath(f"{workspace}/{CODE_LOCK}")
     code: dict[str, Any] = {
         "cmd": f"${{command}} stages {system} --digests {lock}",
         "always_changed": True,
         "outs": [{CODE_LOCK: {"cache": False}}],
     }
-    stages = {stage.name: _entry(stage, file, workspace) for stage in SYSTEMS[system].stages}
+    stages = {stage.name: _entry(stage, system, workspace) for stage in SYSTEMS[system].stages}
     content: dict[str, Any] = {
         "vars": [{"command": f'{enter}PATH=".venv/bin:$PATH" reasonloop'}],
         "stages": {"code": code, **stages},
         **({"metrics": inside} if (inside := _metrics_inside(SYSTEMS[system])) else {}),
-        **({"plots": [{title: plot} for title, plot in file.plots.items()]} if file.plots else {}),
+        **({"plots": [{title: plot} for title, plot in plots.items()]} if plots else {}),
     }
     return _HEAD + yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120)
 
@@ -151,17 +129,15 @@ def _is_inside(path: str, stage: Stage) -> bool:
     return any(path.startswith(f"{output}/") for output in stage.outputs)
 
 
-def _entry(stage: Stage, file: DvcFile, workspace: str) -> dict[str, Any]:
+def _entry(stage: Stage, system: str, workspace: str) -> dict[str, Any]:
     def from_folder(path: str) -> str:
-        return os.path.relpath(CHECKOUT / path, file.folder)
+        return os.path.relpath(CHECKOUT / path, dvc_folder(system))
 
     command = f"${{command}} stage {stage.name} --workspace {workspace} --params params.yaml"
-    # The folder of the checkout may have any name, a section's too.
-    section = file.folder.name if file.folder != CHECKOUT else ""
-    own = [key for key in stage.params if key.partition(".")[0] == section]
+    own = [key for key in stage.params if key.partition(".")[0] == system]
     others = [key for key in stage.params if key not in own]
     entry: dict[str, Any] = {
-        "cmd": " ".join((command, *file.options)),
+        "cmd": " ".join((command, *_OPTIONS.get(system, ()))),
         "params": [
             *([{"params.yaml": own}] if own else []),
             {from_folder("params.yaml"): others},

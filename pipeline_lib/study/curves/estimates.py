@@ -164,11 +164,7 @@ def curve_series(
     *,
     seed: int,
 ) -> dict[Point, tuple[Series, Series]]:
-    """The strict and the lenient accuracy of every point, with costs.
-
-    Raises:
-        BadInputError: there are no problems.
-    """
+    """The strict and the lenient accuracy of every point, with costs; BadInputError: there are no problems."""
     if not problems:
         raise BadInputError(
             "no problem has all paths that the curves need; look at the failures of engine and verifier"

@@ -4,18 +4,28 @@ Every system's page begins alike: what was gained and over which control, what t
 paper, and the terms. Then come figures, tables and examples.
 """
 
+import base64
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+import jinja2
 
 from pipeline_lib.store.files import write_text
 from pipeline_lib.study.attempts import MAIN
 from pipeline_lib.study.names import SUBSETS, definitions
 from pipeline_lib.study.pages.cost_figures import cost_figures
-from pipeline_lib.study.pages.environment import page_environment
 from pipeline_lib.study.pages.figures import Plot
 from pipeline_lib.study.pages.tables import Table
-from pipeline_lib.study.pages.wording import EMPTY, count, difference, p_value, score
+from pipeline_lib.study.pages.wording import (
+    EMPTY,
+    count,
+    difference,
+    p_equation,
+    p_value,
+    percent,
+    score,
+)
 from pipeline_lib.study.study import ALL, Point, Study
 
 REPORT_NAME = "report.html"
@@ -98,9 +108,28 @@ class Page:
     examples: Sequence[Example] = ()
 
 
+def _template() -> jinja2.Template:
+    """With escaped model output, and no missing variables."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "percent": percent,
+        "difference": difference,
+        "p_equation": p_equation,
+        "data_uri": lambda svg: (
+            f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+        ),
+    }
+    return environment.get_template("page.html.j2")
+
+
 def write_page(path: pathlib.Path, study: Study, page: Page) -> None:
     """Write the page."""
-    template = page_environment(pathlib.Path(__file__).parent).get_template("page.html.j2")
     headline, *claims = study.claims or (page.title,)
     terms = definitions(
         [*(one.name for one in study.arms), *(point.measure for point in study.points)]
@@ -109,7 +138,7 @@ def write_page(path: pathlib.Path, study: Study, page: Page) -> None:
     terms |= {name: text for name, text in SUBSETS.items() if name in subsets - {ALL}}
     write_text(
         path,
-        template.render(
+        _template().render(
             page=page,
             study=study,
             headline=headline,

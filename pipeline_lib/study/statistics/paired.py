@@ -1,10 +1,9 @@
-"""Paired comparison of two policies on the same problems: differences and flips.
+"""Paired comparison of two policies on the same problems: the mean difference and a test.
 
 Problems vary far more than policies, so differences are taken within problems. The caller aligns
 the inputs. Axis: P problems.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -14,7 +13,6 @@ from pipeline_lib.study.statistics import resampling
 from pipeline_lib.study.statistics.resampling import Floats
 
 _DIFFERENCE_SUPPORT = (-1.0, 1.0)
-_HALF = 0.5
 
 
 class DifferenceFinding(StrEnum):
@@ -46,15 +44,6 @@ class PairedDifference:
         return DifferenceFinding.GAIN if bounds.low > 0 else DifferenceFinding.SIGNIFICANTLY_LOWER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flip:
-    """A problem whose pass@1 crossed one half, with its values before and after."""
-
-    problem_id: str
-    base: float
-    trained: float
-
-
 def paired_difference(
     base_P: Floats, trained_P: Floats, params: EvaluateParams, *, seed: int
 ) -> PairedDifference:
@@ -72,18 +61,3 @@ def paired_difference(
         interval=resampling.compute_interval(drawn, level=level, support=_DIFFERENCE_SUPPORT),
         p_value=resampling.sign_flip_p_value(differences_P, resamples=resamples, seed=seed),
     )
-
-
-def gained_flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    """Problems whose pass@1 rose from below to above one half, largest change first.
-
-    A value of exactly one half counts on neither side.
-    """
-    gained = [flip for flip in flips if flip.base < _HALF < flip.trained]
-    return tuple(sorted(gained, key=lambda flip: (flip.base - flip.trained, flip.problem_id)))
-
-
-def lost_flips(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    """Problems whose pass@1 fell from above to below one half, largest change first."""
-    lost = [flip for flip in flips if flip.trained < _HALF < flip.base]
-    return tuple(sorted(lost, key=lambda flip: (flip.trained - flip.base, flip.problem_id)))

@@ -57,11 +57,7 @@ _SYMMETRIC: _Correction = (0.0, 0.0)
 
 
 def resample(values_P: Floats, *, resamples: int, seed: int) -> Bootstrap:
-    """Draw P problems with replacement ``resamples`` times.
-
-    Raises:
-        BadInputError: there are no problems.
-    """
+    """Draw P problems with replacement ``resamples`` times; BadInputError: there are no problems."""
     if len(values_P) == 0:
         raise BadInputError("no problem to resample; evaluate at least one")
     generator = child_generator(seed, "bootstrap")

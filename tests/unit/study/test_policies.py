@@ -9,7 +9,14 @@ from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Group
 from pipeline_lib.study.attempts import Cost
-from pipeline_lib.study.policies import FORMAT, LENIENT, compare_groups, score_policy, vote_series
+from pipeline_lib.study.policies import (
+    FORMAT,
+    LENIENT,
+    Flips,
+    compare_groups,
+    score_policy,
+    vote_series,
+)
 from pipeline_lib.study.statistics.paired import DifferenceFinding
 from pipeline_lib.study.study import Arm
 from tests.unit.study.judged_groups import judged_group
@@ -195,3 +202,12 @@ def test_nothing_in_common_is_an_error():
     """Two splits cannot be compared, whatever their scores."""
     with pytest.raises(BadInputError, match="share no problem"):
         compared({"a": "cccc"}, {"b": "cccc"})
+
+
+def test_flips_cross_one_half_and_come_largest_first():
+    """0.1 to 0.9 and 0.4 to 0.6 are gained, 0.9 to 0 is lost; one half is neither side."""
+    before = {"a": 0.4, "b": 0.1, "c": 0.9, "d": 0.5, "e": 0.4}
+    after = {"a": 0.6, "b": 0.9, "c": 0.0, "d": 0.9, "e": 0.5}
+    flips = Flips.between(before, after)
+    assert [flip.problem_id for flip in flips.gained] == ["b", "a"]
+    assert [flip.problem_id for flip in flips.lost] == ["c"]

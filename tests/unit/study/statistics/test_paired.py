@@ -11,10 +11,7 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
 from pipeline_lib.study.statistics.paired import (
     DifferenceFinding,
-    Flip,
     PairedDifference,
-    gained_flips,
-    lost_flips,
     paired_difference,
 )
 
@@ -109,11 +106,3 @@ def test_few_changed_problems_leave_room_for_what_was_not_seen():
     found = difference([0.5] * 50, [0.6] * 3 + [0.5] * 47)
     assert found.interval.low == pytest.approx(0.006 - (1 - 0.05 ** (1 / 50)) * 1.006)
     assert found.finding is DifferenceFinding.NO_SIGNIFICANT_GAIN
-
-
-def test_flips_cross_one_half_and_come_largest_first():
-    """0.1 to 0.9 and 0.4 to 0.6 are gained, 0.9 to 0 is lost; one half is neither side."""
-    values = {"a": (0.4, 0.6), "b": (0.1, 0.9), "c": (0.9, 0.0), "d": (0.5, 0.9), "e": (0.4, 0.5)}
-    flips = [Flip(problem_id=name, base=b, trained=t) for name, (b, t) in values.items()]
-    assert [flip.problem_id for flip in gained_flips(flips)] == ["b", "a"]
-    assert [flip.problem_id for flip in lost_flips(flips)] == ["c"]
