@@ -127,18 +127,13 @@ def probe(  # noqa: PLR0913 - one argument per option
             raise BadInputError(f"--html {html}: is the --output; choose another")
     from pipeline_lib.problems.trained import trained_on  # noqa: PLC0415 - transformers is slow
     from pipeline_lib.study.pages.page import study_tables, write_page  # noqa: PLC0415 - as above
+    from pipeline_lib.systems.classmate.probe import probe as of_draws  # noqa: PLC0415 - as above
     from pipeline_lib.systems.classmate.probe import study as of_probe  # noqa: PLC0415 - as above
     from pipeline_lib.systems.classmate.probe.chains import read_chains  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.classmate.probe.probe import (  # noqa: PLC0415 - as above
-        ProbeSetting,
-        check_peers,
-        opened_peers,
-        probe_chains,
-    )
 
     chains = read_chains(source, step=classmate.step)
-    checked = check_peers(given, chains)
-    setting = ProbeSetting(
+    checked = of_draws.check_peers(given, chains)
+    setting = of_draws.ProbeSetting(
         samples=samples,
         decoding=decoding,
         seed=loaded.seed,
@@ -147,11 +142,11 @@ def probe(  # noqa: PLR0913 - one argument per option
         level=loaded.evaluate.confidence_level,
     )
     with progress_bar("classmate probe") as moved:
-        probed = probe_chains(
+        probed = of_draws.probe_chains(
             chains,
             output,
             setting,
-            opening=opened_peers(checked, log_folder=output.resolve().parent / "logs"),
+            opening=of_draws.opened_peers(checked, log_folder=output.resolve().parent / "logs"),
             on_progress=moved,
         )
     study = of_probe.probe_study(probed, loaded.evaluate, seed=loaded.seed)

@@ -44,13 +44,7 @@ def make_peer(
 ) -> None:
     """Make a small peer in ``output``, unless it exists; an interrupted training is resumed.
 
-    Args:
-        problems: with worked solutions.
-        output: folder of the model.
-        recipe: sizes, tokenizer and steps.
-        params: batches and rates are those of section ``bootstrap``.
-        seed: the root seed.
-        shown: ``progress``, called after each step, and ``trackers``.
+    Batches and rates are the same as in section ``bootstrap``; ``shown`` are ``progress`` and ``trackers``.
 
     Raises:
         BadInputError: no problem has a worked solution.

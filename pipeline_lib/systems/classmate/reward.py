@@ -43,10 +43,10 @@ def make_classmate_rewards(
     Args:
         peers: at least one.
         problems: of the rows of the training.
-        params: of the reward; with the peers' identities they belong into the key of the training.
+        params: of the reward.
         train: method, group size and advantage rule.
         seed: root seed of the training.
-        folder: of this training's key alone, for the files of its draws (`draw_files`).
+        folder: of this training's key alone, for `draw_files`.
 
     Raises:
         BadInputError: the method has no place for the bonus.

@@ -13,12 +13,9 @@ _MOST_MISSING = 0.01
 
 
 def claims(study: Study, controls: Sequence[str], *, is_blind: bool) -> tuple[str, ...]:
-    """Gains over every control; no finding where too many scores are missing.
+    """Gains over every control; no finding where too many scores are missing, by ``study.compute``.
 
-    Args:
-        study: its ``compute`` counts the missing scores.
-        controls: names of the arms that a gain counts against.
-        is_blind: the policy in question was trained with the blind bonus.
+    ``is_blind``: the policy in question was trained with the blind bonus.
     """
     title, *figures = claims_of(study)
     if is_unsolved(study):

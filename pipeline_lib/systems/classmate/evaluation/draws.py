@@ -121,17 +121,6 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
     Continuations that could not be drawn or judged are asked for again by the next call, unless the prefix
     leaves no room in the peer's context.
 
-    Args:
-        asked: distinct prefixes.
-        problems: by id.
-        peers: with distinct names.
-        folder: table of finished shards.
-        params: decoding, deadline and number of continuations.
-        verifier: of prefix and continuation.
-        verify: limits of ``verifier``.
-        seed: the root seed.
-        moved: called after each shard.
-
     Returns:
         A row for each continuation: peer, problem_id, prefix, text, strict, failure.
     """

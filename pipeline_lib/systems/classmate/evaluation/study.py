@@ -109,7 +109,7 @@ def classmate_study(
         seed: root seed.
         provenance: see `Study`.
         is_blind: the last policy was trained with the blind bonus.
-        draws_without_peers: draws of the last policy's training in which no peer gave a score; None if unknown.
+        draws_without_peers: draws of its training in which no peer gave a score; None if unknown.
 
     Raises:
         BadInputError: no problem has the scored paths that pass@k needs.
@@ -212,12 +212,7 @@ def _control_series(judged: Judged) -> Iterator[Series]:
 
 
 def contrasts(judged: Judged, own: Mapping[str, Sequence[Series]]) -> list[Contrast]:
-    """Each policy minus each one before it; first the last policy minus its first control.
-
-    Args:
-        judged: names of policies and controls.
-        own: as of :func:`policy_series`, by name of the policy, in their order.
-    """
+    """Each policy minus each one before it; first the last policy minus its first control. ``own`` is by policy."""
     last, controls = judged.policies[-1].name, judged.ordered_controls
     found = []
     for pair in sorted(combinations(own, 2), key=lambda pair: pair != (controls[0], last)):

@@ -19,11 +19,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read_chains(path: pathlib.Path, *, step: str) -> list[Chain]:
-    """The chains of a file, in order.
-
-    Args:
-        path: JSON lines; see `verify.lines.format`.
-        step: separator of the steps.
+    """The chains of a file of JSON lines, in order; ``step`` separates their steps.
 
     Raises:
         BadInputError: no such file, no line, an id twice, a line that cannot be used or has no step.
@@ -48,11 +44,7 @@ def _chain(line: Line, path: pathlib.Path, *, step: str) -> Chain:
 
 
 def check_questions(chains: Sequence[Chain], chat_format: ChatFormat | None, *, peer: str) -> None:
-    """Check that a peer's prompt can be rendered for each chain.
-
-    Raises:
-        BadInputError: one has no question, and the prompt of its kind is in words.
-    """
+    """Refuse a chain without a question if a peer's prompt of its kind is in words."""
     is_compact = chat_format is None or chat_format.is_compact
     for chain in chains:
         kind = chain.problem.kind
@@ -65,9 +57,7 @@ def check_questions(chains: Sequence[Chain], chat_format: ChatFormat | None, *, 
 
 
 def donors(chains: Sequence[Chain], *, seed: int) -> dict[str, Chain]:
-    """For each chain, by its id, a chain of another problem, whose prefixes are the control.
-
-    Chains are shuffled, and each gets the next one of another problem.
+    """For each chain, by its id, the next one of another problem in a shuffled order: its prefixes are the control.
 
     Raises:
         BadInputError: all chains are of one problem.

@@ -177,12 +177,7 @@ def _groups(
 def _draw(
     peer: Peer, group: Sequence[list[Question]], decoding: Decoding, verifier: Verifier
 ) -> list[list[list[Row]]]:
-    """Judged continuations of each question of each chain, drawn in one call.
-
-    Raises:
-        ReasonloopError: nothing was drawn and judged, though there was room for some.
-        PeerFailedError: the peer gave no answer.
-    """
+    """Judged continuations of each question of each chain, drawn in one call; errors as of `probe_chains`."""
     questions = [one for own in group for one in own]
     answers = peer.answer(questions, decoding, timeout_s=_TIMEOUT_S)
     judged = judge_answers({peer.name: questions}, {peer.name: answers}, verifier)[peer.name]
