@@ -79,6 +79,7 @@ class ProcessPeer:
             PeerFailedError: as `Peer`.
         """
         deadline = time.monotonic() + timeout_s
+        reason, has_failed = None, True
         try:
             if (connection := self._connected(deadline)) is None:
                 is_late = time.monotonic() > self._started_s + self._start_timeout_s
@@ -88,14 +89,19 @@ class ProcessPeer:
                 call = self._caller.submit(_exchange, connection, (questions, decoding))
                 return call.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            reason, has_failed = f"no answer within {timeout_s:g} s", True
+            reason = f"no answer within {timeout_s:g} s"
         except (EOFError, OSError):
-            self._process.kill()
-            reason, has_failed = self._problem(), True
+            pass  # it has ended, or ends below
         except Exception as error:  # noqa: BLE001 - what it sends cannot be read
-            reason, has_failed = reason_of(error), True
-        if has_failed:
-            self._start_again()
+            reason = reason_of(error)
+        try:
+            if reason is None:
+                self._process.kill()
+                reason = self._problem()
+            if has_failed:
+                self._start_again()
+        except ReasonloopError as error:  # it cannot be ended
+            reason = str(error)
         raise PeerFailedError(reason)
 
     def close(self) -> None:
