@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flows.cli.classmate.run import show
+from flows.cli.classmate.probe import show
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import digest_file
