@@ -15,7 +15,7 @@ from pipeline_lib.params.pacore import EpisodeParams
 from pipeline_lib.records import Row
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
-from pipeline_lib.systems.pacore.synthesis import Reference, fit_prompt, synthesis_text_of
+from pipeline_lib.systems.pacore.synthesis import References, fit_prompt
 from pipeline_lib.verify.answer_text import strip_reasoning
 
 
@@ -115,11 +115,11 @@ class _Episode:
 
     def _references(
         self, paths: Sequence[int], *, held_out: int | None = None
-    ) -> list[Reference] | None:
+    ) -> References | None:
         # Other responses with the message of the held-out one would show it as well.
         hidden = None if held_out is None else self._message(held_out)
         known = [
-            Reference(path=path, text=text)
+            (path, text)
             for path in paths
             if path != held_out and (text := self._message(path)) and text != hidden
         ]
@@ -132,13 +132,12 @@ class _Episode:
     def _message(self, path: int) -> str | None:
         return self.form.message_of(self.question.responses[path])
 
-    def _row(self, references: Sequence[Reference], chosen: int | None = None) -> tuple[Row, int]:
+    def _row(self, references: References, chosen: int | None = None) -> tuple[Row, int]:
         chat_format = self.form.chat_format
         prompt = fit_prompt(
             self.question.conversation,
             references,
-            text=synthesis_text_of(chat_format),
-            render=chat_format.render,
+            chat_format=chat_format,
             fits=self.form.fits,
         )
         row = {

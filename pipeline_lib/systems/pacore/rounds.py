@@ -13,15 +13,14 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pipeline_lib.engines.chat_model import Completion, Conversation, Decoding, Request
+from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import NOTHING, round_cost
 from pipeline_lib.seeding import child_random, consecutive_seeds
 from pipeline_lib.systems.pacore.solution import Question, Round, Solution, given_round
 from pipeline_lib.systems.pacore.synthesis import (
     FittedPrompt,
-    Reference,
-    SynthesisText,
+    References,
     fit_prompt,
     summary_prompt,
 )
@@ -64,9 +63,7 @@ class Setting:
     """Rounds, prompts, decoding and seed, the same for all questions of a batch."""
 
     plan: Sequence[RoundPlan]
-    render: Callable[[Conversation], str]
-    """From a conversation to a prompt of the model."""
-    synthesis_text: SynthesisText
+    chat_format: ChatFormat
     fits: Callable[[str], bool]
     """False: prompt and completion exceed the model's context."""
     decoding: Decoding
@@ -234,7 +231,7 @@ def _summary_requests(
     """The requests for summaries, by path; none for an empty path or where the context has no room."""
     seeds = consecutive_seeds(drawn.width, setting.seed, "pacore-summary", question.id, number)
     prompts = {
-        path: setting.render(summary_prompt(question.conversation, one.text))
+        path: setting.chat_format.render(summary_prompt(question.conversation, one.text))
         for path, one in enumerate(drawn.completions)
         if one.text
     }
@@ -251,7 +248,7 @@ def _prompts(
     """The prompt of each path of a round."""
     plan = setting.plan[number - 1]
     messages = rounds[-1].messages if rounds else ()
-    known = [Reference(path=path, text=text) for path, text in enumerate(messages) if text]
+    known = [(path, text) for path, text in enumerate(messages) if text]
     names = ("pacore", question.id, number)
     if plan.subset is None or not known:
         child_random(setting.seed, *names).shuffle(known)
@@ -263,12 +260,11 @@ def _prompts(
     return [_prompt(question, setting, references) for references in chosen]
 
 
-def _prompt(question: Question, setting: Setting, references: Sequence[Reference]) -> FittedPrompt:
+def _prompt(question: Question, setting: Setting, references: References) -> FittedPrompt:
     return fit_prompt(
         question.conversation,
         references,
-        text=setting.synthesis_text,
-        render=setting.render,
+        chat_format=setting.chat_format,
         fits=setting.fits,
     )
 

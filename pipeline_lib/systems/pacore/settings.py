@@ -13,7 +13,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.rounds import Setting, make_plan
 from pipeline_lib.systems.pacore.solution import Question
-from pipeline_lib.systems.pacore.synthesis import VERSION, synthesis_text_of
+from pipeline_lib.systems.pacore.synthesis import VERSION
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.answer_groups import AnswerBook
@@ -57,8 +57,7 @@ def make_setting(
 
     return Setting(
         plan=make_plan(params, answers=answers),
-        render=chat_format.render,
-        synthesis_text=synthesis_text_of(chat_format),
+        chat_format=chat_format,
         fits=partial(leaves_room, tokens=decoding.max_new_tokens),
         decoding=decoding,
         last_decoding=replace(
@@ -99,7 +98,7 @@ def identity_of(engine: ChatModel, params: Params) -> list[object]:
 def check_lengths(questions: Iterable[Question], setting: Setting) -> None:
     """Raise BadInputError, before the first call, if one of the questions alone does not fit into the context."""
     for question in questions:
-        if not setting.fits(setting.render(question.conversation)):
+        if not setting.fits(setting.chat_format.render(question.conversation)):
             raise BadInputError(
                 f"question {one_line(question.id, most=_SHOWN_CHARACTERS)}: too long for the model's context "
                 f"beside pacore.max_new_tokens={setting.decoding.max_new_tokens}; lower that, or leave the "

@@ -24,17 +24,8 @@ SUMMARY_REQUEST = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """The message of one path."""
-
-    path: int
-    """Index of the path in its round."""
-    text: str
-
-
-SynthesisText = Callable[[str, Sequence[str]], str]
-"""From a question and the texts of at least one reference to the user's message that shows both."""
+References = Sequence[tuple[int, str]]
+"""Paths by their index in the round, each with its message."""
 
 
 def synthesis_in_words(question: str, references: Sequence[str]) -> str:
@@ -57,13 +48,8 @@ def compact_synthesis(question: str, references: Sequence[str]) -> str:
     return "\n".join((question, *numbered, "!"))
 
 
-def synthesis_text_of(chat_format: ChatFormat) -> SynthesisText:
-    """The form of synthesis prompts for a model."""
-    return compact_synthesis if chat_format.is_compact else synthesis_in_words
-
-
 def synthesis_prompt(
-    conversation: Conversation, references: Sequence[Reference], text: SynthesisText
+    conversation: Conversation, references: References, chat_format: ChatFormat
 ) -> list[Message]:
     """The conversation with its last message replaced by problem and numbered references.
 
@@ -73,7 +59,8 @@ def synthesis_prompt(
     *earlier, question = conversation
     if not references:
         return [*earlier, question]
-    content = text(question.content, [reference.text for reference in references])
+    form = compact_synthesis if chat_format.is_compact else synthesis_in_words
+    content = form(question.content, [text for _, text in references])
     return [*earlier, replace(question, content=content)]
 
 
@@ -90,28 +77,25 @@ class FittedPrompt:
 
 def fit_prompt(
     conversation: Conversation,
-    references: Sequence[Reference],
+    references: References,
     *,
-    text: SynthesisText,
-    render: Callable[[Conversation], str],
+    chat_format: ChatFormat,
     fits: Callable[[str], bool],
 ) -> FittedPrompt:
     """The prompt with the first of ``references``; none is cut."""
 
     def rendered(count: int) -> str:
-        return render(synthesis_prompt(conversation, references[:count], text))
+        return chat_format.render(synthesis_prompt(conversation, references[:count], chat_format))
 
-    whole = rendered(len(references))
-    if not references or fits(whole):
-        return FittedPrompt(
-            text=whole, shown=[reference.path for reference in references], dropped=0
-        )
-    counts = range(1, len(references))
-    fitting = bisect.bisect_left(counts, 1, key=lambda count: int(not fits(rendered(count))))
+    count, text = len(references), rendered(len(references))
+    if references and not fits(text):
+        fewer = range(1, count)
+        count = bisect.bisect_left(fewer, 1, key=lambda one: int(not fits(rendered(one))))
+        text = rendered(count)
     return FittedPrompt(
-        text=rendered(fitting),
-        shown=[reference.path for reference in references[:fitting]],
-        dropped=len(references) - fitting,
+        text=text,
+        shown=[path for path, _ in references[:count]],
+        dropped=len(references) - count,
     )
 
 

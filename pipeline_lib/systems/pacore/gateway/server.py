@@ -182,7 +182,7 @@ def _check_fit(question: Question, setting: Setting) -> None:
             worker can say how much there is.
     """
     try:
-        prompt = setting.render(question.conversation)
+        prompt = setting.chat_format.render(question.conversation)
     except Exception as error:  # the template is a program, and the messages are its input
         reason = reason_of(error)
         raise ApiError(400, f"the chat template refuses: {reason}", param="messages") from error

@@ -14,7 +14,6 @@ from pipeline_lib.engines.chat_model import Conversation, Decoding, Message, Rol
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.systems.pacore.rounds import Setting, make_plan
 from pipeline_lib.systems.pacore.solution import Question
-from pipeline_lib.systems.pacore.synthesis import synthesis_in_words
 from tests.unit.engines.scripted_server import Body, Reply
 
 TURNS = [
@@ -50,8 +49,7 @@ def setting(params: PacoreParams | None = None, **changes) -> Setting:
     """A setting whose messages are the texts themselves and whose answers are their first letters."""
     fields = {
         "plan": make_plan(params or PacoreParams()),
-        "render": PlainTurns().render,
-        "synthesis_text": synthesis_in_words,
+        "chat_format": PlainTurns(),
         "fits": lambda _prompt: True,
         "decoding": DECODING,
         "last_decoding": DECODING,

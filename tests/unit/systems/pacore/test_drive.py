@@ -28,7 +28,7 @@ def solutions_of(server, params, names=("q",), **serve):
     solve_all(
         client,
         [question(name) for name in names],
-        setting(params, render=ServerChat().render),
+        setting(params, chat_format=ServerChat()),
         together=4,
         on_solved=lambda solution: found.update({solution.question.id: solution}),
     )
@@ -101,7 +101,7 @@ def test_a_slow_question_does_not_delay_the_others(server):
     solve_all(
         client,
         [question(name) for name in "abcd"],
-        setting(PacoreParams(widths=(2,)), render=ServerChat().render),
+        setting(PacoreParams(widths=(2,)), chat_format=ServerChat()),
         together=2,
         on_solved=lambda solution: order.append(solution.question.id),
     )

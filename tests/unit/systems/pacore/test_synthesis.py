@@ -1,20 +1,17 @@
 """Synthesis prompts replace the last user message alone."""
 
 from pipeline_lib.systems.pacore.synthesis import (
-    Reference,
-    compact_synthesis,
     summary_prompt,
-    synthesis_in_words,
     synthesis_prompt,
 )
-from tests.unit.systems.pacore.scripted_chat import TURNS
+from tests.unit.systems.pacore.scripted_chat import TURNS, PlainTurns
 
-REFERENCES = [Reference(path=2, text="It is 42."), Reference(path=0, text="It is 41.")]
+REFERENCES = [(2, "It is 42."), (0, "It is 41.")]
 
 
 def test_problem_and_references_in_the_given_order():
     """The question comes first, then the references, numbered from 1."""
-    text = synthesis_prompt(TURNS, REFERENCES, synthesis_in_words)[-1].content
+    text = synthesis_prompt(TURNS, REFERENCES, PlainTurns())[-1].content
     places = [
         text.index(part)
         for part in (
@@ -29,7 +26,7 @@ def test_problem_and_references_in_the_given_order():
 
 def test_the_compact_form():
     """Question, numbered references and an exclamation mark, a line each, without words."""
-    prompt = synthesis_prompt(TURNS, REFERENCES, compact_synthesis)
+    prompt = synthesis_prompt(TURNS, REFERENCES, PlainTurns(is_compact=True))
     assert prompt[-1].content == "What is 6 times 7?\n#1\nIt is 42.\n#2\nIt is 41.\n!"
 
 

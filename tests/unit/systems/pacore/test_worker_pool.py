@@ -117,7 +117,7 @@ def test_models_share_each_round():
     found = []
     shared = setting(
         PacoreParams(widths=(5, 2)),
-        render=pool.chat_format.render,
+        chat_format=pool.chat_format,
         models=pool.models,
         summary=DECODING,
     )
