@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.kinds.countdown import CountdownGold, reachable
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.seeding import child_random
@@ -193,7 +194,7 @@ def _row(
     drawn: float | None = None,
     critical: float | None = None,
 ) -> Row:
-    found = wilson_interval(sum(solved), len(solved), level=0.95)
+    found = wilson_interval(sum(solved), len(solved), EvaluateParams())
     return Row(
         search=search,
         solved=100 * found.value,

@@ -32,6 +32,7 @@ import torch
 
 from benchmarks.lib.command_line import make_parser
 from benchmarks.lib.latent_presets import LATENT_PRESETS
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.prr import (
     PrrEvaluateParams,
     PrrLossParams,
@@ -348,7 +349,7 @@ def _row(
             rows = sum(number for _, number in known)
             right = round(sum(shares[figure] * number for shares, number in known))
             if figure != "branches accuracy":
-                interval = wilson_interval(right, rows, level=0.95)
+                interval = wilson_interval(right, rows, EvaluateParams())
                 row[f"{figure} interval"] = (interval.low, interval.high)
     for kind in _kinds(members[0][1]):
         for figure in OF_KINDS:

@@ -176,7 +176,7 @@ def _true_gain(a: float, b: float, k: int, ease: float) -> float:
 
 @functools.cache
 def _wilson_interval(num_correct: int, num_problems: int) -> Interval:
-    return wilson_interval(num_correct, num_problems, level=LEVEL)
+    return wilson_interval(num_correct, num_problems, EvaluateParams(confidence_level=LEVEL))
 
 
 def wilson_coverage(num_problems: int, chance: float) -> float:

@@ -311,8 +311,7 @@ def _point(
 ) -> Point:
     values_P = np.array([*series.values.values()], dtype=np.float64)
     if series.is_binomial:
-        level = evaluate.confidence_level
-        found = wilson_interval(int(values_P.sum()), len(values_P), level=level)
+        found = wilson_interval(int(values_P.sum()), len(values_P), evaluate)
     else:
         found = score_interval(values_P, evaluate, seed=child_seed(seed, *series.seed_names))
     costs = [series.costs[name] for name in series.values if name in series.costs]

@@ -139,7 +139,7 @@ def probe(  # noqa: PLR0913 - one argument per option
         seed=loaded.seed,
         shuffled=shuffled,
         verify=loaded.verify,
-        level=loaded.evaluate.confidence_level,
+        evaluate=loaded.evaluate,
     )
     with progress_bar("classmate probe") as moved:
         probed = of_draws.probe_chains(

@@ -30,7 +30,7 @@ def score_interval(values_P: Floats, params: EvaluateParams, *, seed: int) -> In
     return resampling.compute_interval(drawn, level=level, support=_SCORE_SUPPORT, skewed=True)
 
 
-def wilson_interval(num_correct: int, num_problems: int, *, level: float) -> Interval:
+def wilson_interval(num_correct: int, num_problems: int, params: EvaluateParams) -> Interval:
     """Wilson's interval of a proportion: accuracy with one path per problem.
 
     Raises:
@@ -38,6 +38,7 @@ def wilson_interval(num_correct: int, num_problems: int, *, level: float) -> Int
     """
     if num_problems == 0:
         raise BadInputError("no problem for Wilson's interval; evaluate at least one")
+    level = params.confidence_level
     bounds = stats.binomtest(num_correct, num_problems).proportion_ci(level, method="wilson")
     return Interval(
         value=num_correct / num_problems,

@@ -12,6 +12,7 @@ from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.classmate import PeerParams
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Row
 from pipeline_lib.seeding import consecutive_seeds
@@ -49,8 +50,8 @@ class ProbeSetting:
     shuffled: bool
     """Prefixes of other chains are continued as well."""
     verify: VerifyParams
-    level: float
-    """Confidence of the intervals."""
+    evaluate: EvaluateParams
+    """For the confidence level of the intervals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +136,7 @@ def probe_chains(
                 on_progress(done, total)
         leaks = first_leaks(chains, verifier)
     rows = [
-        _row(chain, {name: own[place] for name, own in found.items()}, leak, setting.level)
+        _row(chain, {name: own[place] for name, own in found.items()}, leak, setting.evaluate)
         for place, (chain, leak) in enumerate(zip(chains, leaks, strict=True))
     ]
     write_json_lines(output, rows)
@@ -195,7 +196,9 @@ def _draw(
     return [[next(rows) for _ in own] for own in group]
 
 
-def _row(chain: Chain, found: dict[str, list[list[Row]]], leak: int | None, level: float) -> Row:
+def _row(
+    chain: Chain, found: dict[str, list[list[Row]]], leak: int | None, evaluate: EvaluateParams
+) -> Row:
     """The output line: lists by the number of kept steps, from 0."""
     lengths = len(chain.steps) + 1
     own = {name: judged[:lengths] for name, judged in found.items()}
@@ -203,9 +206,9 @@ def _row(chain: Chain, found: dict[str, list[list[Row]]], leak: int | None, leve
     return {
         "id": chain.id,
         "peers": {
-            name: _figures(judged, level)
+            name: _figures(judged, evaluate)
             # The empty prefix is the chain's own.
-            | ({"shuffled": _figures([judged[0], *after], level)} if after else {})
+            | ({"shuffled": _figures([judged[0], *after], evaluate)} if after else {})
             for (name, judged), after in zip(own.items(), others.values(), strict=True)
         },
         "leak": [leak is not None and kept > leak for kept in range(lengths)],
@@ -213,10 +216,10 @@ def _row(chain: Chain, found: dict[str, list[list[Row]]], leak: int | None, leve
     }
 
 
-def _figures(judged: Sequence[Sequence[Row]], level: float) -> Row:
+def _figures(judged: Sequence[Sequence[Row]], evaluate: EvaluateParams) -> Row:
     """Success with Wilson's interval over the continuations of a prefix; ``lift`` is the change by the last kept step."""
     scores = [[one["right"] for one in found if one["right"] is not None] for found in judged]
-    success = [wilson_interval(sum(own), len(own), level=level) if own else None for own in scores]
+    success = [wilson_interval(sum(own), len(own), evaluate) if own else None for own in scores]
     values = [one.value if one else None for one in success]
     return {
         "kept": list(range(len(values))),

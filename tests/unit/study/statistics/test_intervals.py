@@ -106,7 +106,7 @@ def test_bca_shifts_both_ends_by_the_acceleration():
 
 def test_wilson_hand_worked():
     """7 of 20, z = 1.96: centre (0.35 + 0.0960) / 1.192 = 0.374, half width 0.193."""
-    found = wilson_interval(7, 20, level=0.95)
+    found = wilson_interval(7, 20, EvaluateParams())
     assert found.value == 0.35
     assert (found.low, found.high) == pytest.approx((0.1812, 0.5671), abs=1e-4)
 
@@ -116,7 +116,7 @@ def test_no_problem_has_no_interval():
     with pytest.raises(BadInputError, match="no problem"):
         interval([])
     with pytest.raises(BadInputError, match="no problem"):
-        wilson_interval(0, 0, level=0.95)
+        wilson_interval(0, 0, EvaluateParams())
 
 
 def test_few_differing_problems_leave_room_for_what_was_not_seen():

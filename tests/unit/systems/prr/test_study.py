@@ -89,7 +89,7 @@ def test_points_by_hand():
         ("branches", "all solutions found", "right answers: 2"): (pytest.approx(1 / 3), 3),
     }
     scorer = study.point("scorer", "accuracy")
-    assert scorer.interval == wilson_interval(2, 4, level=0.95)
+    assert scorer.interval == wilson_interval(2, 4, EvaluateParams())
     assert [one.name for one in study.arms if one.upper_bound] == ["oracle"]
     assert [(one.reason, one.n) for one in study.left_out] == [("the answer is secret", 1)]
 

@@ -7,6 +7,7 @@ import pytest
 from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import read_json_lines
@@ -25,7 +26,7 @@ def setting(*, samples=40, seed=7, shuffled=False):
         seed=seed,
         shuffled=shuffled,
         verify=VerifyParams(),
-        level=0.95,
+        evaluate=EvaluateParams(),
     )
 
 
