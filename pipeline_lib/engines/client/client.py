@@ -10,10 +10,9 @@ connections break because the engine died, its requests are sent once more after
 
 import asyncio
 import json
-import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pipeline_lib.engines.chat_model import (
     ChatFormat,
@@ -29,12 +28,8 @@ from pipeline_lib.engines.client.session import Session, gather_all
 from pipeline_lib.engines.dialects import Dialect
 from pipeline_lib.engines.endpoint import Endpoint
 from pipeline_lib.engines.known.table import dialect_of
-from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
-
-
-class DrawCancelledError(ReasonloopError):
-    """`OpenAIModel.close` was called while paths were drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +66,6 @@ class OpenAIModel:
     """Token ids of a rendered prompt, which are sent. None: its text is, except if `Dialect.ids_only`."""
     context_tokens: int | None = None
     """Of the served model; None: unknown."""
-    _running: dict[asyncio.AbstractEventLoop, asyncio.Task[object]] = field(
-        init=False, repr=False, default_factory=dict
-    )
-    _lock: threading.Lock = field(init=False, repr=False, default_factory=threading.Lock)
 
     @property
     def engine(self) -> str:
@@ -105,35 +96,24 @@ class OpenAIModel:
         """Draw all completions, in the order of requests and seeds.
 
         A request that fails after its retries gives completions with FinishReason.ERROR. An
-        interrupt or `close` closes the connections, at which servers stop generating.
+        interrupt closes the connections, at which servers stop generating.
 
         Raises:
             BadInputError: the model is not served at the endpoint, or the key is refused.
             EngineDownError: no answer for ``serve.start_timeout_s``.
-            DrawCancelledError: `close` was called.
         """
-        try:
-            return asyncio.run(self._complete(requests, decoding))
-        except asyncio.CancelledError:
-            raise DrawCancelledError("the draw was cancelled; run again to continue") from None
 
-    def close(self) -> None:
-        """Cancel the calls of `complete` that run in other threads."""
-        with self._lock:
-            for loop, task in self._running.items():
-                loop.call_soon_threadsafe(task.cancel)
+        async def draw_all() -> list[list[Completion]]:
+            async with self.open() as session:
+                return await gather_all([session.draw(request, decoding) for request in requests])
 
-    async def _complete(
-        self, requests: Sequence[Request], decoding: Decoding
-    ) -> list[list[Completion]]:
-        async with self.open() as session:
-            return await gather_all([session.draw(request, decoding) for request in requests])
+        return asyncio.run(draw_all())
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Session]:
         """Connections to the server for concurrent requests; `complete` without its own event loop."""
         connection = Connection(endpoint=self.endpoint, serve=self.serve)
-        async with self._cancellable(), connection.open() as client:
+        async with connection.open() as client:
             owner = await connection.await_server(client)
             yield Session(
                 connection=connection,
@@ -144,19 +124,6 @@ class OpenAIModel:
                 slots=asyncio.Semaphore(self.serve.concurrency),
                 outage=Outage(connection=connection, client=client),
             )
-
-    @asynccontextmanager
-    async def _cancellable(self) -> AsyncIterator[None]:
-        """Register the current task for `close`."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        with self._lock:
-            self._running[loop] = task
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._running[loop]
 
     def _dialect(self, owner: str) -> Dialect:
         dialect = dialect_of(self.endpoint.engine, owned_by=owner)

@@ -11,7 +11,7 @@ import pytest
 from starlette.responses import JSONResponse
 
 from pipeline_lib.engines.chat_model import Decoding, Message, Request, Role
-from pipeline_lib.engines.client.client import DrawCancelledError, ServerChat
+from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.engines.client.connection import EngineDownError
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
@@ -374,28 +374,6 @@ def test_a_request_that_breaks_every_connection_is_a_status(server):
     assert path.error.startswith("the connection failed")
     # Four by the package's own retries, and four after the engine was seen again.
     assert len(server.bodies) == 8
-
-
-def test_close_ends_a_draw_and_frees_the_server(server):
-    """Connections are closed, so servers stop generating."""
-    server.always = never
-    client = server.client()
-    caught = []
-
-    def draw():
-        try:
-            client.complete(THREE, SAMPLED)
-        except DrawCancelledError as error:
-            caught.append(str(error))
-
-    thread = threading.Thread(target=draw)
-    thread.start()
-    assert _becomes(lambda: server.in_flight, 1)
-    client.close()
-    thread.join(GIVE_UP_S)
-    assert caught == ["the draw was cancelled; run again to continue"]
-    assert _becomes(lambda: server.in_flight, 0)
-    assert server.left == 1
 
 
 def test_an_interrupt_ends_a_draw_and_frees_the_server(server):

@@ -3,17 +3,12 @@
 The embedded server runs always; vLLM (`make serve-env`) is slow to start.
 """
 
-import threading
-import time
-
-import httpx
 import numpy as np
 import pytest
 import torch
 
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.chat_model import Decoding, Request
-from pipeline_lib.engines.client.client import DrawCancelledError
 from pipeline_lib.engines.client.connect import connect
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.running_engine import serving_engine
@@ -72,13 +67,6 @@ def client(request, policy, tmp_path_factory):
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         with serving_engine(serve, model=str(policy), log_folder=logs) as engine:
             yield connect(engine.endpoint, serve, model=str(policy))
-
-
-def metric(client, name: str) -> float:
-    """The sum of one of the server's metrics over its labels."""
-    url = client.endpoint.base_url.removesuffix("/v1") + "/metrics"
-    lines = httpx.get(url, trust_env=False).text.splitlines()
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name}{{"))
 
 
 @pytest.mark.parametrize("stop", [(), ("\n",), ("=1", "+1")], ids=["none", "line", "two"])
@@ -171,32 +159,3 @@ def test_cached_tokens_of_a_repeated_prompt(client):
     cached = [client.complete([request], SAMPLED)[0][0].cached_tokens for _ in range(2)]
     assert cached[0] == 0
     assert (cached[1] > 0) is (client.engine == "vllm")
-
-
-def test_close_frees_the_server(client):
-    """After a cancelled draw the server is idle."""
-    caught = []
-
-    def draw():
-        requests = [Request(prompt=prompt, seeds=range(40)) for prompt in PROMPTS]
-        try:
-            client.complete(requests, Decoding(temperature=2.0, max_new_tokens=400))
-        except DrawCancelledError as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=draw)
-    thread.start()
-    running = "vllm:num_requests_running"
-    assert _becomes(lambda: metric(client, running) > 10)
-    client.close()
-    thread.join(120)
-    assert caught
-    assert _becomes(lambda: metric(client, running) == 0)
-
-
-def _becomes(condition) -> bool:
-    """True if the condition holds before the time limit."""
-    deadline = time.monotonic() + 120
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
