@@ -195,8 +195,6 @@ def test_embedded_engines(cluster, tmp_path):
             ["batch", "A", "FILE", "--output", "OUT", "--master", NOBODY, "--engine", "url"],
             "the workers have",
         ),
-        (["solve", "A", "Why?", "--master", NOBODY], "no answer"),
-        (["serve", "A", "--master", NOBODY], "no answer"),
         (["serve", "A", "--master", NOBODY, "--engine", "url"], "the workers have"),
         (
             ["worker", "A", "--master", NOBODY, "--node-id", "1"],

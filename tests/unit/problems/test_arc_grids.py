@@ -200,25 +200,20 @@ def test_counts(synthetic_data: pathlib.Path, folder: str):
     assert (len({puzzle.id for puzzle in found}), *pairs) == ARC_COUNTS[folder]
 
 
-def test_the_published_repeat_is_removed(synthetic_data: pathlib.Path):
-    """Of 4 train problems the one that is a test problem as well is tested, not trained on."""
-    params = PrepareParams(
-        dataset="arc", source=str(synthetic_data / "arc" / "arc-agi-1"), test_problems=3
-    )
+@pytest.mark.parametrize(
+    ("data", "loaded", "train"),
+    [
+        ("synthetic_data", {"train": 4, "test": 3}, 3),
+        ("reference_data", {"train": 416, "test": 419}, 415),
+    ],
+)
+def test_the_published_repeat_is_removed(request, data: str, loaded: dict, train: int):
+    """ARC-AGI-1 holds one puzzle in both folders, under two ids: it is tested, not trained on."""
+    source = request.getfixturevalue(data) / "arc" / "arc-agi-1"
+    params = PrepareParams(dataset="arc", source=str(source), test_problems=loaded["test"])
     splits = make_splits(params, seed=7, gold_problem=lambda _: None)
-    assert splits.report.loaded == {"train": 4, "test": 3}
-    assert splits.report.drawn == {"test": 3, "train": 3, "bootstrap": 0}
+    assert splits.report.loaded == loaded
+    assert splits.report.drawn == {"test": loaded["test"], "train": train, "bootstrap": 0}
     assert splits.report.duplicates == 1
     assert "40853293/0" not in {problem.id for problem in splits.train}
-
-
-def test_reference_repeat_is_removed(reference_data: pathlib.Path):
-    """ARC-AGI-1 holds one puzzle in both folders, under two ids: it is tested, not trained on."""
-    params = PrepareParams(
-        dataset="arc", source=str(reference_data / "arc" / "arc-agi-1"), test_problems=419
-    )
-    report = make_splits(params, seed=7, gold_problem=lambda _: None).report
-    assert report.loaded == {"train": 416, "test": 419}
-    assert report.drawn == {"test": 419, "train": 415, "bootstrap": 0}
-    assert report.duplicates == 1
-    assert report.overlap.touched_test == 0
+    assert splits.report.overlap.touched_test == 0
