@@ -104,39 +104,29 @@ def budget_reached(spent: Spent, serve: ServeParams) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrawnShard:
-    """Identity of a drawn shard."""
-
-    workspace: pathlib.Path
-    table: pathlib.Path
-    """Folder of its paths."""
-    draw: str
-    """Name of the draw, which seeds it; evaluated policies share one."""
-    index: int
-
-    @property
-    def name(self) -> pathlib.Path:
-        """The table, relative to the workspace."""
-        return self.table.relative_to(self.workspace)
-
-
-def record_spending(
-    shard: DrawnShard,
+def record_spending(  # noqa: PLR0913 - which shard, and what it took
+    workspace: pathlib.Path,
+    table: pathlib.Path,
+    index: int,
     paths: Sequence[Path],
     *,
+    draw: str,
     engine_seconds: float,
     gpus: int = 0,
     arithmetic: str | None = None,
 ) -> None:
-    """Record a drawn shard: an event with its usage, and a file with the service data of each path."""
+    """Record shard ``index`` of ``table``, a folder: an event with its usage, and a file with service data of each path.
+
+    The name of the draw seeds it; evaluated policies share one.
+    """
+    name = table.relative_to(workspace)
     engine = paths[0].provenance.engine
     record_event(
-        shard.workspace,
+        workspace,
         SPENDING,
-        draw=shard.draw,
-        table=shard.name.as_posix(),
-        shard=shard.index,
+        draw=draw,
+        table=name.as_posix(),
+        shard=index,
         engine=engine,
         engine_seconds=engine_seconds,
         gpus=gpus,
@@ -148,7 +138,7 @@ def record_spending(
         for path in paths
         if path.service is not None
     ]
-    write_rows(shard.workspace / SERVICE_FOLDER / shard.name / shard_name(shard.index), rows)
+    write_rows(workspace / SERVICE_FOLDER / name / shard_name(index), rows)
 
 
 def arithmetic_of(events: Iterable[Event]) -> str:

@@ -15,7 +15,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.worked import first_worked
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling import paths
-from pipeline_lib.sampling.accounting import DrawnShard, record_spending, require_budget
+from pipeline_lib.sampling.accounting import record_spending, require_budget
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
@@ -127,10 +127,11 @@ def sample(shard: SampleShard) -> None:
             examples=_examples(plan),
         )
         record_spending(
-            DrawnShard(
-                workspace=plan.workspace, table=plan.output, draw=plan.draw, index=shard.index
-            ),
+            plan.workspace,
+            plan.output,
+            shard.index,
             drawn,
+            draw=plan.draw,
             engine_seconds=time.perf_counter() - start,
             arithmetic=engine.arithmetic,
             gpus=0 if engine_named(plan.serve.engine).is_external else visible_gpus(),

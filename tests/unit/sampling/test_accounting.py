@@ -9,7 +9,6 @@ from pipeline_lib.records import FinishReason, Path, Provenance, Service
 from pipeline_lib.sampling.accounting import (
     PATHS,
     SERVICE_FOLDER,
-    DrawnShard,
     EngineTime,
     Spent,
     engine_time,
@@ -147,8 +146,7 @@ def test_every_path_s_service_is_on_record(tmp_path):
     """
     paths = [path("a", 0, cached=3), path("a", 1)]
     table = tmp_path / "data" / "paths"
-    shard = DrawnShard(workspace=tmp_path, table=table, draw="round-1", index=3)
-    record_spending(shard, paths, engine_seconds=2.0, gpus=1, arithmetic="bfloat16, cohort pass")
+    record_spending(tmp_path, table, 3, paths, draw="round-1", engine_seconds=2.0, gpus=1)
     service = tmp_path / SERVICE_FOLDER / "data" / "paths" / "part-00003.parquet"
     rows = pq.read_table(service).to_pylist()
     assert rows[0] == {
