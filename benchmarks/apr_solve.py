@@ -27,7 +27,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.systems.apr.rollout import DrawnSequence, Event, Role, Rollout
 from pipeline_lib.systems.apr.runtime import Limits
-from pipeline_lib.systems.apr.solve import SolveSetting, solve_all
+from pipeline_lib.systems.apr.solve import solve_all
 
 SEED = 7
 
@@ -146,12 +146,6 @@ def main() -> None:
     torch.set_num_threads(1)
     lines = list(read_json_lines(arguments.file))[: arguments.questions]
     limits = Limits(children=arguments.children, draws=arguments.draws, tokens=arguments.all_tokens)
-    setting = SolveSetting(
-        limits=limits,
-        decoding=Decoding(temperature=arguments.temperature, max_new_tokens=arguments.max_tokens),
-        concurrency=len(lines) * arguments.children,
-        seed=SEED,
-    )
     with (
         tempfile.TemporaryDirectory() as logs,
         started_engine(
@@ -159,7 +153,16 @@ def main() -> None:
         ) as engine,
     ):
         start = time.process_time()
-        answers = solve_all(engine, [line["question"] for line in lines], setting)
+        answers = solve_all(
+            engine,
+            [line["question"] for line in lines],
+            limits=limits,
+            decoding=Decoding(
+                temperature=arguments.temperature, max_new_tokens=arguments.max_tokens
+            ),
+            concurrency=len(lines) * arguments.children,
+            seed=SEED,
+        )
         seconds = time.process_time() - start
     found = total([one.rollout for one in answers], limits, max_tokens=arguments.max_tokens)
     show(found, seconds)

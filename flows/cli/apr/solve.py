@@ -17,6 +17,7 @@ from flows.cli.options import (
     Temperature,
 )
 from flows.run.terminal import say
+from pipeline_lib.errors import ReasonloopError
 
 _BATCH = 16
 
@@ -65,20 +66,24 @@ def solve(  # noqa: PLR0913 - one argument per option
     from pipeline_lib.systems.apr import solve as solving  # noqa: PLC0415 - torch is slow
     from pipeline_lib.systems.apr.runtime import Limits  # noqa: PLC0415 - as above
 
-    setting = solving.SolveSetting(
-        limits=Limits(
-            depth=limits.depth,
-            children=limits.children,
-            draws=limits.draws,
-            tokens=limits.all_tokens,
-        ),
-        decoding=Decoding(temperature=temperature, max_new_tokens=limits.max_tokens),
-        concurrency=loaded.serve.concurrency,
-        seed=loaded.seed,
+    bounds = Limits(
+        depth=limits.depth,
+        children=limits.children,
+        draws=limits.draws,
+        tokens=limits.all_tokens,
     )
     log_folder = workspace.resolve() / "logs"
     with started_engine(model, loaded.serve, log_folder=log_folder, batch_size=_BATCH) as drawing:
-        answer = solving.solve(drawing, question, setting)
+        [answer] = solving.solve_all(
+            drawing,
+            [question],
+            limits=bounds,
+            decoding=Decoding(temperature=temperature, max_new_tokens=limits.max_tokens),
+            concurrency=loaded.serve.concurrency,
+            seed=loaded.seed,
+        )
+    if answer.rollout.error is not None:
+        raise ReasonloopError(f"the first thread failed: {answer.rollout.error}")
     say(answer.text)
     for line in solving.account(answer.rollout):
         say(line)

@@ -7,7 +7,7 @@ from its place in the tree, so results do not depend on the order in which draws
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pipeline_lib.engines.chat_model import Completion
@@ -21,26 +21,15 @@ from pipeline_lib.systems.apr.runtime import Runtime
 from pipeline_lib.systems.apr.threads import Spawn
 
 
-async def run_rollouts(
-    runtime: Runtime,
-    roots: Sequence[Root],
-    *,
-    on_done: Callable[[Rollout], None] = lambda _rollout: None,
-) -> list[Rollout]:
-    """The rollouts of ``roots``, in their order; ``on_done`` gets each one when it ends.
+async def run_rollouts(runtime: Runtime, roots: Sequence[Root]) -> list[Rollout]:
+    """The rollouts of ``roots``, in their order.
 
     Cancelling the task cancels all draws. A failed draw is part of its rollout.
 
     Raises:
         ReasonloopError: the engine is gone.
     """
-
-    async def run(root: Root) -> Rollout:
-        rollout = await run_rollout(runtime, root)
-        on_done(rollout)
-        return rollout
-
-    return await gather_all([run(root) for root in roots])
+    return await gather_all([run_rollout(runtime, root) for root in roots])
 
 
 async def run_rollout(runtime: Runtime, root: Root) -> Rollout:

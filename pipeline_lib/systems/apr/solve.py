@@ -10,7 +10,7 @@ from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
 from pipeline_lib.engines.client.session import EndpointDraws, SingleDraws
 from pipeline_lib.engines.embedded.draws import LiveDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.study.pages.wording import words
 from pipeline_lib.systems.apr.draw_text import TextTokens
 from pipeline_lib.systems.apr.language import (
@@ -27,18 +27,6 @@ from pipeline_lib.systems.apr.scheduler import run_rollouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SolveSetting:
-    """Limits, decoding and seed of an answer."""
-
-    limits: Limits
-    decoding: Decoding
-    """``max_new_tokens`` bounds each draw."""
-    concurrency: int
-    """Draws in flight."""
-    seed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The answer, and the rollout that it ends."""
 
@@ -46,21 +34,24 @@ class Answer:
     rollout: Rollout
 
 
-def solve(engine: ChatModel, question: str, setting: SolveSetting) -> Answer:
-    """Answer ``question``.
+def solve_all(
+    engine: ChatModel,
+    questions: Sequence[str],
+    *,
+    limits: Limits,
+    decoding: Decoding,
+    concurrency: int,
+    seed: int,
+) -> list[Answer]:
+    """Answer ``questions`` at once; the answer of a failed rollout is empty.
 
-    Raises:
-        BadInputError: the question is empty, or fills the model's context.
-        ReasonloopError: the parent failed, or the engine is gone.
-    """
-    [answer] = solve_all(engine, [question], setting)
-    if answer.rollout.error is not None:
-        raise ReasonloopError(f"the first thread failed: {answer.rollout.error}")
-    return answer
-
-
-def solve_all(engine: ChatModel, questions: Sequence[str], setting: SolveSetting) -> list[Answer]:
-    """Answer ``questions`` at once, each within the limits; the answer of a failed rollout is empty.
+    Args:
+        engine: the model.
+        questions: as a user would ask them.
+        limits: of the threads of each question.
+        decoding: of each draw, of at most ``max_new_tokens``.
+        concurrency: draws in flight.
+        seed: root seed.
 
     Raises:
         BadInputError: a question is empty, or fills the model's context.
@@ -68,30 +59,28 @@ def solve_all(engine: ChatModel, questions: Sequence[str], setting: SolveSetting
     """
     if not all(question.strip() for question in questions):
         raise BadInputError("the question is empty")
-    return asyncio.run(_solve_all(engine, questions, setting))
-
-
-async def _solve_all(
-    engine: ChatModel, questions: Sequence[str], setting: SolveSetting
-) -> list[Answer]:
     is_chat = isinstance(engine.chat_format, ServerChat)
     roots = [
         Root(problem_id="question", sample=place, prompt=ask(question))
         for place, question in enumerate(questions)
     ]
-    async with _open_draws(engine) as draws:
-        runtime = Runtime(
-            grammar=TagGrammar(shares_prefix=not is_chat),
-            draws=TagDraws(draws=draws, wire=_wire(engine.chat_format)),
-            decoding=setting.decoding,
-            slots=asyncio.Semaphore(setting.concurrency),
-            seed=setting.seed,
-            tokens=_tokens(engine),
-            window=None if is_chat else _window(engine, [root.prompt for root in roots]),
-            limits=setting.limits,
-        )
-        rollouts = await run_rollouts(runtime, roots)
-    return [Answer(text=_answer_of(rollout), rollout=rollout) for rollout in rollouts]
+    window = None if is_chat else _window(engine, [root.prompt for root in roots])
+
+    async def run() -> list[Rollout]:
+        async with _open_draws(engine) as draws:
+            runtime = Runtime(
+                grammar=TagGrammar(shares_prefix=not is_chat),
+                draws=TagDraws(draws=draws, wire=_wire(engine.chat_format)),
+                decoding=decoding,
+                slots=asyncio.Semaphore(concurrency),
+                seed=seed,
+                tokens=_tokens(engine),
+                window=window,
+                limits=limits,
+            )
+            return await run_rollouts(runtime, roots)
+
+    return [Answer(text=_answer_of(one), rollout=one) for one in asyncio.run(run())]
 
 
 def _window(engine: ChatModel, texts: Sequence[str]) -> int | None:

@@ -156,8 +156,8 @@ def _taken(
     rows: Iterator[Mapping[str, Any]], sft: AprSftParams, seed: int
 ) -> Iterator[Mapping[str, Any]]:
     """Rows without the failed children and the segments after a join that are left out."""
-    for trace in _by_problem(rows):
-        draw = child_random(seed, "sft rows", trace[0]["problem_id"])
+    for name, sequences in itertools.groupby(rows, key=lambda row: row["problem_id"]):
+        trace, draw = [*sequences], child_random(seed, "sft rows", name)
         failed = [i for i, row in enumerate(trace) if row["role"] == "child" and not row["solved"]]
         kept = set(failed)
         if sft.failed_children is not None and len(failed) > sft.failed_children:
@@ -174,17 +174,6 @@ def _taken(
 def _is_conditioned(trace: Mapping[str, Any], sft: AprSftParams, seed: int) -> bool:
     draw = child_random(seed, "sft conditions", trace["problem_id"])
     return draw.random() < sft.conditioned
-
-
-def _by_problem(rows: Iterator[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    current: list[Mapping[str, Any]] = []
-    for row in rows:
-        if current and row["problem_id"] != current[0]["problem_id"]:
-            yield current
-            current = []
-        current.append(row)
-    if current:
-        yield current
 
 
 def _by_amount(condition: str) -> tuple[int, str]:

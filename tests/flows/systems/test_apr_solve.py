@@ -11,7 +11,7 @@ from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.rollout import Event
 from pipeline_lib.systems.apr.runtime import Limits
-from pipeline_lib.systems.apr.solve import SolveSetting, solve, solve_all
+from pipeline_lib.systems.apr.solve import solve_all
 from tests.unit.engines.scripted_server import MODEL, scripted_server
 from tests.unit.systems.apr.learned_model import save_tokenizer
 from tests.unit.systems.pacore.scripted_chat import chat_response
@@ -23,9 +23,9 @@ PIECES = (
 LIMITS = Limits(depth=2, children=2, draws=3, tokens=150)
 
 
-def setting(limits=LIMITS, max_new_tokens=40):
-    decoding = Decoding(temperature=1.0, max_new_tokens=max_new_tokens)
-    return SolveSetting(limits=limits, decoding=decoding, concurrency=8, seed=1)
+def solved(client, *questions):
+    decoding = Decoding(temperature=1.0, max_new_tokens=40)
+    return solve_all(client, questions, limits=LIMITS, decoding=decoding, concurrency=8, seed=1)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_limits_and_accounting_hold_whatever_the_model_writes(server):
     spawned = 0
     for number in range(40):
         replies.clear()
-        rollout = solve(client, f"question {number}", setting()).rollout
+        rollout = solved(client, f"question {number}")[0].rollout
         assert rollout.cost.completion_tokens == sum(replies) <= LIMITS.tokens
         assert rollout.cost.calls == len(replies)
         assert rollout.cost.critical_tokens <= rollout.cost.completion_tokens
@@ -152,6 +152,6 @@ def test_questions_answered_at_once_have_seeds_of_their_own(server):
 
     server.always = reply
     client = server.client(engine="url", chat_format=ServerChat())
-    first, twin, other = (one.text for one in solve_all(client, ["q", "q", "r"], setting()))
-    assert first == solve(client, "q", setting()).text
+    first, twin, other = (one.text for one in solved(client, "q", "q", "r"))
+    assert [first] == [one.text for one in solved(client, "q")]
     assert len({first, twin, other}) == 3

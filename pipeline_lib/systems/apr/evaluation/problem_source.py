@@ -3,12 +3,11 @@
 import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, StrictInt, ValidationError
+from pydantic import ValidationError
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.store.files import read_json
 from pipeline_lib.systems.apr.countdown import lines
 from pipeline_lib.systems.apr.countdown.claims import read_problem
@@ -23,15 +22,6 @@ from pipeline_lib.systems.apr.model_record import ThreadModelRecord
 
 _EXPECTED = "expected nums and target, or the prompt of a root thread"
 _SHOWN = 60
-
-
-class _Released(BaseModel):
-    """A released problem; its solution and further fields are not read."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    nums: tuple[StrictInt, ...]
-    target: StrictInt
 
 
 def read_problem_file(path: pathlib.Path) -> list[ProblemLine]:
@@ -61,22 +51,20 @@ def _read_list(path: pathlib.Path) -> list[ProblemLine]:
         raise BadInputError(f"{path}: no JSON list; {_EXPECTED} in each item")
     problems = []
     for place, item in enumerate(content):
-        gold = _read_item(item)
-        if gold is None or len(gold.numbers) < 2:
-            raise BadInputError(f"{path}: item {place}: {str(item)[:_SHOWN]}; {_EXPECTED}")
         name = f"{path.stem}-{place}"
-        problems.append(ProblemLine(id=name, numbers=gold.numbers, target=gold.target))
+        gold = read_problem(item.strip()) if isinstance(item, str) else None
+        fields = item if isinstance(item, dict) else {}
+        numbers, target = (
+            (gold.numbers, gold.target) if gold else (fields.get("nums"), fields.get("target"))
+        )
+        try:
+            problems.append(
+                ProblemLine.model_validate({"id": name, "numbers": numbers, "target": target})
+            )
+        except ValidationError as error:
+            shown = str(item)[:_SHOWN]
+            raise BadInputError(f"{path}: item {place}: {shown}; {_EXPECTED}") from error
     return problems
-
-
-def _read_item(item: Any) -> CountdownGold | None:
-    if isinstance(item, str):
-        return read_problem(item.strip())
-    try:
-        found = _Released.model_validate(item)
-    except ValidationError:
-        return None
-    return CountdownGold(numbers=found.nums, target=found.target)
 
 
 def root_prompt(problem: ProblemLine, record: ThreadModelRecord, condition: str) -> str:

@@ -144,48 +144,33 @@ def _votes(drawn: DrawnRows, arm: Arm) -> Iterator[Series]:
     if most > 1:
         sizes = [2**power for power in range(most.bit_length()) if 2**power < most]
         for k in (*sizes, most):
-            yield _vote(drawn, arm, k)
-            yield _best(drawn, arm, k)
+            yield _of_several(drawn, arm, k)
+            yield _of_several(drawn, arm, k, oracle=True)
 
 
-def _vote(drawn: DrawnRows, arm: Arm, k: int) -> Series:
-    values = {
-        name: _consensus(rows, k) for name, rows in drawn.by_problem.items() if len(rows) >= k
-    }
-    voter = Arm(
-        base=f"{drawn.setting.kind} vote",
+def _of_several(drawn: DrawnRows, arm: Arm, k: int, *, oracle: bool = False) -> Series:
+    """The accuracy of a vote of ``k`` samples; ``oracle``: pass@k, an upper bound of every choice among them."""
+    groups = {name: rows for name, rows in drawn.by_problem.items() if len(rows) >= k}
+    chooser = Arm(
+        base="oracle" if oracle else f"{drawn.setting.kind} vote",
         settings={**arm.settings, "of": arm.base, "paths": k},
+        upper_bound=oracle,
         seen=arm.seen,
     )
-    return _of_several(drawn, voter, values, k, name="consensus")
-
-
-def _best(drawn: DrawnRows, arm: Arm, k: int) -> Series:
-    """pass@k: an upper bound of every choice among the samples."""
     values = {
         name: pass_at_k(len(rows), sum(row["is_correct"] for row in rows), k)
-        for name, rows in drawn.by_problem.items()
-        if len(rows) >= k
+        if oracle
+        else majority_at_k(
+            [Vote(answer=answer_of(row["claim"]), correct=row["is_correct"]) for row in rows], k
+        )
+        for name, rows in groups.items()
     }
-    bound = Arm(
-        base="oracle",
-        settings={**arm.settings, "of": arm.base, "paths": k},
-        upper_bound=True,
-        seen=arm.seen,
-    )
-    return _of_several(drawn, bound, values, k, name="any sample")
-
-
-def _of_several(
-    drawn: DrawnRows, arm: Arm, values: Mapping[str, float], k: int, *, name: str
-) -> Series:
-    groups = drawn.by_problem
     return Series(
-        arm=arm,
+        arm=chooser,
         measure="accuracy",
         values=values,
-        costs={problem: _cost_of_several(groups[problem], k) for problem in values},
-        seed_names=("apr", name, k),
+        costs={name: _cost_of_several(rows, k) for name, rows in groups.items()},
+        seed_names=("apr", "any sample" if oracle else "consensus", k),
     )
 
 
@@ -195,11 +180,6 @@ def _cost_of_several(rows: Sequence[Row], k: int) -> Cost:
         mean_longest([row["tokens"][count] for row in rows], k) for count in ("critical", "longest")
     )
     return Cost(drawn=k * mean.drawn, prompt=k * mean.prompt, critical=critical, longest=longest)
-
-
-def _consensus(rows: Sequence[Row], k: int) -> float:
-    votes = [Vote(answer=answer_of(row["claim"]), correct=row["is_correct"]) for row in rows]
-    return majority_at_k(votes, k)
 
 
 def _contrasts(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> list[Contrast]:
@@ -253,7 +233,8 @@ def _at_equal_tokens(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> Iterato
         if not any(row["sample"] for row in other.rows):
             continue
         samples = math.ceil(one.mean_tokens("drawn") / other.mean_tokens("drawn"))
-        for reference in (_vote(other, arms[serial], samples), _best(other, arms[serial], samples)):
+        for oracle in (False, True):
+            reference = _of_several(other, arms[serial], samples, oracle=oracle)
             if reference.values:
                 yield Contrast(
                     candidate=_accuracy(one, arms[parallel]),
