@@ -48,18 +48,10 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     trackers: Trackers | None = None,
     replaces: bool = False,
 ) -> Manifest:
-    """Train, or resume an interrupted training; a finished one is reused.
+    """Train on the traces in ``data``, or resume an interrupted training; a finished one is reused.
 
-    Args:
-        data: folder of `reasonloop apr generate`.
-        kind: traces to train on.
-        output: folder of the model.
-        params: model and training; the traces are those of ``data``.
-        seed: the root seed.
-        max_seconds: time limit; the training stops behind a checkpoint.
-        progress: called after each step.
-        trackers: experiment trackers.
-        replaces: the model of another training in ``output`` is replaced, not refused.
+    After ``max_seconds`` the training stops behind a checkpoint. With ``replaces`` the model of another training in
+    ``output`` is replaced, not refused.
 
     Raises:
         BudgetReachedError: the time limit was reached; the same call resumes.

@@ -45,13 +45,7 @@ def solve_all(
 ) -> list[Answer]:
     """Answer ``questions`` at once; the answer of a failed rollout is empty.
 
-    Args:
-        engine: the model.
-        questions: as a user would ask them.
-        limits: of the threads of each question.
-        decoding: of each draw, of at most ``max_new_tokens``.
-        concurrency: draws in flight.
-        seed: root seed.
+    ``limits`` bound the threads of each question, ``decoding`` each draw, ``concurrency`` the draws in flight.
 
     Raises:
         BadInputError: a question is empty, or fills the model's context.

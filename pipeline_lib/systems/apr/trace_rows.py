@@ -44,14 +44,9 @@ def encode_traces(  # noqa: PLR0913 - what the rows depend on
 ) -> EncodedTraces:
     """The sequences of ``kind`` that a training takes; which ones depends on seed and problem alone.
 
-    Args:
-        data: folder of `reasonloop apr generate`.
-        kind: of the traces.
-        sft: which sequences are taken, and where their loss begins.
-        num_numbers: of a problem; determines the tokenizer.
-        window: most tokens of a sequence.
-        seed: the root seed.
-        work: folder for encoded shards, which a later call with the same arguments reads.
+    ``sft`` says which sequences are taken, and where their loss begins; ``num_numbers`` determines the tokenizer;
+    ``window`` is the most tokens of a sequence. Encoded shards are kept in ``work`` for a later call with the same
+    arguments.
 
     Raises:
         BadInputError: the window does not hold a prompt, or no sequence.

@@ -63,14 +63,8 @@ def evaluate_on(  # noqa: PLR0913 - what an evaluation depends on
 ) -> Manifest:
     """Evaluate on the test split and write the folder; a finished evaluation with the same key is reused.
 
-    Args:
-        data: folder in TRM's format, with a test split.
-        models: trained for it; on ARC all of them vote.
-        output: the folder.
-        params: of the evaluation and its intervals.
-        control: a model of one branch that the first is compared with; it does not vote.
-        ensemble: pool the votes of several models; otherwise exactly one is allowed.
-        progress: called with the examples done, and those of all models.
+    ``data`` is in TRM's format. On ARC all ``models`` vote, several of them only with ``ensemble``. ``control`` is a
+    model of one branch that the first is compared with; it does not vote.
 
     Raises:
         BadInputError: several models without ``ensemble``, a control of several branches, a model trained for other

@@ -85,15 +85,9 @@ def generate_data(
 ) -> Manifest:
     """Write problems and the traces of the training problems; finished parts of the same data are kept.
 
-    One call at a time may write to a folder: temporary files of a killed call are removed.
-
-    Args:
-        params: ranges, sizes, style and breadth.
-        output: the folder.
-        seed: the root seed.
-        workers: processes; they change no byte of the result.
-        replaces: data of other params or of another seed in ``output`` is replaced, not refused.
-        progress: called after each shard.
+    One call at a time may write to a folder: temporary files of a killed call are removed. The number of workers,
+    processes, changes no byte of the result. With ``replaces`` data of other params or of another seed in ``output`` is
+    replaced, not refused.
 
     Raises:
         BadInputError: ``output`` holds other files or other data, or the ranges hold too few distinct

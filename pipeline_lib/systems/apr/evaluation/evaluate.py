@@ -41,13 +41,8 @@ def evaluate_models(
 
     Finished rollouts of an earlier command are kept; those with a failed parent or child are drawn again.
 
-    Args:
-        models: folders by the names that the files give them.
-        source: problems, each with as many numbers as the models' tokenizers are for.
-        output: folder of the three files.
-        setting: conditions, temperatures, samples, server.
-        replaces: rollouts of another input, model or setting in ``output`` are dropped, not refused.
-        on_progress: called with finished and all rollouts.
+    ``models`` are folders by the names that the files give them. With ``replaces`` rollouts of another input, model or
+    setting in ``output`` are dropped, not refused. ``on_progress`` is called with finished and all rollouts.
 
     Raises:
         BadInputError: unusable models, problems or output; nothing has been drawn then.

@@ -85,13 +85,7 @@ def check_fit(
     *,
     style: str | None,
 ) -> None:
-    """Check that problems are of a model's kind.
-
-    Args:
-        model: folder, for the message.
-        record: of the model.
-        problems: to be evaluated or trained on.
-        style: of the data folder that they are from, if they are from one.
+    """Check that problems are of a model's kind; ``style`` is of the data folder that they are from, if any.
 
     Raises:
         BadInputError: the data has another style, or a problem another number of numbers.

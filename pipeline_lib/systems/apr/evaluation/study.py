@@ -34,14 +34,9 @@ def apr_study(
     seen: Mapping[str, frozenset[str]],
     provenance: Mapping[str, str | None],
 ) -> tuple[Study, list[Series]]:
-    """The study and its series.
+    """The study and its series; of each setting at least one rollout did not fail.
 
-    Args:
-        drawn: rollouts by setting; of each at least one did not fail.
-        evaluate: resamples and confidence_level.
-        seed: root seed.
-        seen: ids of evaluated problems that a training saw, by name of the model.
-        provenance: see `Study.provenance`.
+    ``seen`` has the ids of evaluated problems that a training saw, by name of the model.
     """
     arms = [_arm(one, seen) for one in drawn]
     contrasts = _contrasts(drawn, arms)

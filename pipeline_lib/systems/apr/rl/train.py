@@ -54,18 +54,10 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     trackers: Trackers | None = None,
     replaces: bool = False,
 ) -> Manifest:
-    """Train, or resume an interrupted training; a finished one is reused.
+    """Train ``model`` on rollouts of the training problems in ``data``; a finished training is reused.
 
-    Args:
-        model: folder of `reasonloop apr train`, or of this training.
-        data: folder of `reasonloop apr generate`; its training problems are drawn for.
-        output: folder of the result.
-        rl: settings.
-        seed: the root seed.
-        max_seconds: time limit; the training stops behind a checkpoint.
-        progress: called after each step.
-        trackers: experiment trackers.
-        replaces: the model of another training in ``output`` is replaced, not refused.
+    ``model`` is of `reasonloop apr train`, or of this training. An interrupted training resumes; after ``max_seconds``
+    it stops behind a checkpoint. With ``replaces`` the model of another training in ``output`` is replaced, not refused.
 
     Raises:
         BudgetReachedError: the time limit was reached; the same call resumes.

@@ -153,12 +153,8 @@ def build_folder(
 ) -> Manifest:
     """Fill a temporary folder with ``write``, seal it and move it to ``output``, unless it was built before.
 
-    Args:
-        output: the folder; one with another key is replaced.
-        write: fills the given folder and returns counts for the manifest.
-        module: the module whose code is part of the key.
-        options: plain values that determine the content.
-        inputs: digest of each input by name.
+    ``write`` returns counts for the manifest. The key covers the code of ``module``, the ``options``, plain values that
+    determine the content, and the digests of ``inputs`` by name. A folder with another key is replaced.
 
     Raises:
         BadInputError: ``output`` holds other files or cannot be written.

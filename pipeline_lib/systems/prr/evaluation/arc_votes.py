@@ -115,10 +115,7 @@ def resolve_inputs(
 ) -> list[tuple[PuzzleInput, Augmentation]]:
     """The test input of each example, by its identifier and input grid, and the version that shows it.
 
-    Args:
-        data: the test split.
-        identifiers: names of the folder's puzzle identifiers.
-        puzzles: the original test puzzles.
+    ``identifiers`` are the names of the folder's puzzle identifiers, ``puzzles`` the original test puzzles.
 
     Raises:
         BadInputError: an example is not a version of any test input; the folder's files are inconsistent.

@@ -85,16 +85,6 @@ def equal_answers(answers: BranchAnswers) -> Bools:
     return same
 
 
-def pick_by_score(answers: BranchAnswers) -> BranchIndices:
-    """Branch [B] with the highest score; ties go to the first."""
-    return np.asarray(answers.scores_BK.argmax(1))
-
-
-def pick_by_confidence(answers: BranchAnswers) -> BranchIndices:
-    """Branch [B] with the highest mean log-probability; ties go to the first."""
-    return np.asarray(answers.confidences_BK.argmax(1))
-
-
 def pick_by_majority(answers: BranchAnswers) -> BranchIndices:
     """Branch [B] with the most common answer; ties go to the highest mean confidence."""
     same_BKK = equal_answers(answers)
@@ -108,8 +98,8 @@ def pick_by_majority(answers: BranchAnswers) -> BranchIndices:
 
 
 PICKS: Mapping[str, Callable[[BranchAnswers], BranchIndices]] = {
-    "scorer": pick_by_score,
+    "scorer": lambda answers: np.asarray(answers.scores_BK.argmax(1)),
     "majority": pick_by_majority,
-    "confidence": pick_by_confidence,
+    "confidence": lambda answers: np.asarray(answers.confidences_BK.argmax(1)),
 }
-"""Label-free rules to select one of K answers."""
+"""Label-free rules to select one of K answers, a branch [B]; ties go to the first."""

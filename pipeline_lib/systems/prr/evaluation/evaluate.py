@@ -104,16 +104,10 @@ def evaluate_set(  # noqa: PLR0913 - what is evaluated, and how
     listener: Callable[[PredictedBatch], None] = lambda _part: None,
     mask: AnswerMask = full_mask,
 ) -> EvaluatedSet:
-    """Judge a whole set; ``listener`` is called with every batch.
+    """Judge a whole set by a model in evaluation mode; ``listener`` is called with every batch.
 
-    Args:
-        model: in evaluation mode.
-        data: the set.
-        params: of the predictions.
-        seed: of the noise.
-        answers_NAL: all right answers, where they are known.
-        listener: called with every batch.
-        mask: of the positions of an answer.
+    ``seed`` is of the noise, ``answers_NAL`` has all right answers where they are known, and ``mask`` gives the positions
+    of an answer.
 
     Raises:
         BadInputError: the set has no example.

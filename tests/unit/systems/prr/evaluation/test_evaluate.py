@@ -10,10 +10,10 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.prr import PrrEvaluateParams, PrrLossParams
 from pipeline_lib.systems.prr.data.vocabulary import VOCAB_SIZE
 from pipeline_lib.systems.prr.evaluation.branch_answers import (
+    PICKS,
     BranchAnswers,
     decode_answers,
     grid_mask,
-    pick_by_confidence,
     pick_by_majority,
 )
 from pipeline_lib.systems.prr.evaluation.evaluate import evaluate_set, predict_batches
@@ -117,7 +117,7 @@ def test_a_grid_of_one_cell_is_an_answer():
     answers = decode_answers(output, grid_mask)
     assert answers.kept_BKL.tolist() == [[[0] * 4, [5, 0, 0, 0]]]
     assert answers.confidences_BK[0] == pytest.approx([-np.inf, math.log(4 / 15)])
-    assert pick_by_confidence(answers).tolist() == pick_by_majority(answers).tolist() == [1]
+    assert PICKS["confidence"](answers).tolist() == pick_by_majority(answers).tolist() == [1]
 
 
 def test_tokens_outside_of_the_grid_are_ignored():
