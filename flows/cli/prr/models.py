@@ -19,7 +19,6 @@ from flows.run.terminal import console, say
 from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.environment import environment
-from pipeline_lib.train.tracking.step_log import open_trackers
 
 # Each rank runs the command; rank 0 prints.
 console.quiet = environment("RANK") not in {None, "0"}
@@ -71,18 +70,13 @@ def train(
         sys.exit(run_ranks([sys.executable, "-m", "flows.cli", *sys.argv[1:]], count=count))
     from pipeline_lib.systems.prr.training.train import train_on  # noqa: PLC0415 - torch is slow
 
-    trackers = open_trackers(
-        loaded.execution.report_to,
-        output.resolve().with_name(f"{output.resolve().name}.trackers"),
-        phase="prr",
-        facts=loaded.prr.model_dump(mode="json"),
-    )
-    with trackers as log_step, progress_bar("train", log_step) as moved:
+    with progress_bar("train") as moved:
         manifest = train_on(
             data.resolve(),
             output.resolve(),
             loaded.prr,
             seed=loaded.seed,
+            report_to=loaded.execution.report_to,
             max_seconds=None if minutes is None else 60 * minutes,
             progress=moved,
         )

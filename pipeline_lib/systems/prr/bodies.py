@@ -11,11 +11,8 @@ from pipeline_lib.systems.prr.evaluation_folder import evaluate_on
 from pipeline_lib.systems.prr.model.branches import core_passes
 from pipeline_lib.systems.prr.training.train import train_on
 from pipeline_lib.telemetry import record_work, step_recorder
-from pipeline_lib.train.tracking.step_log import open_trackers
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from collections.abc import Mapping
-
     from pipeline_lib.systems.stage import Run
 
 
@@ -61,15 +58,16 @@ def control_params(params: PrrParams) -> PrrParams | None:
 
 
 def _train(run: Run, output: pathlib.Path, params: PrrParams, *, stage: str, phase: str) -> None:
-    facts, report_to = params.model_dump(mode="json"), run.params.execution.report_to
-    record, trackers = step_recorder(run.root, stage), run.workspace.prr.trackers
-    with open_trackers(report_to, trackers, phase=phase, facts=facts) as log_step:
-
-        def progress(step: int, total: int, metrics: Mapping[str, float]) -> None:
-            record(step, total)
-            log_step(step, total, metrics)
-
-        train_on(_data(run), output, params, seed=run.params.seed, progress=progress)
+    train_on(
+        _data(run),
+        output,
+        params,
+        seed=run.params.seed,
+        trackers=run.workspace.prr.trackers,
+        report_to=run.params.execution.report_to,
+        phase=phase,
+        progress=step_recorder(run.root, stage),
+    )
 
 
 def evaluate(run: Run) -> None:

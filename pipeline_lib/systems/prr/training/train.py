@@ -9,7 +9,7 @@ import math
 import pathlib
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,6 +46,7 @@ from pipeline_lib.systems.prr.training.run_state import (
     save_carry,
     save_state,
 )
+from pipeline_lib.train.tracking.step_log import open_trackers
 
 _KEPT_CHECKPOINTS = 2
 _BETAS = (0.9, 0.95)
@@ -97,19 +98,22 @@ def train_latent(request: LatentTraining) -> Manifest:
     return manifests.read_manifest(request.output)
 
 
-def train_on(
+def train_on(  # noqa: PLR0913 - what a training depends on
     data: pathlib.Path,
     output: pathlib.Path,
     params: PrrParams,
     *,
     seed: int,
+    trackers: pathlib.Path | None = None,
+    report_to: Sequence[str] = (),
+    phase: str = "prr",
     max_seconds: float | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda _step, _total, _metrics: None,
 ) -> Manifest:
     """Train on the training split of the folder ``data``; see :func:`train_latent`.
 
-    The number of processes is no part of the key: a training may resume with another one, and torchrun gives it
-    without the params.
+    Steps are logged as ``phase`` to the trackers in ``report_to``, with their files in ``trackers``, by default beside ``output``. The number of
+    processes is no part of the key: a training may resume with another one, and torchrun gives it without the params.
     """
     check_output_folder(output, kind=KIND)
     key = stage_key(
@@ -121,19 +125,27 @@ def train_on(
         },
         inputs={"data": data_digest(data)},
     )
-    return train_latent(
-        LatentTraining(
-            data=read_set(data, "train"),
-            output=output,
-            model=params.model,
-            loss=params.loss,
-            train=params.train,
-            seed=seed,
-            key=key,
-            max_seconds=max_seconds,
-            progress=progress,
+    facts = params.model_dump(mode="json")
+    place = trackers or output.with_name(f"{output.name}.trackers")
+    with open_trackers(report_to, place, phase=phase, facts=facts) as log_step:
+
+        def notify(step: int, total: int, metrics: Mapping[str, float]) -> None:
+            progress(step, total, metrics)
+            log_step(step, total, metrics)
+
+        return train_latent(
+            LatentTraining(
+                data=read_set(data, "train"),
+                output=output,
+                model=params.model,
+                loss=params.loss,
+                train=params.train,
+                seed=seed,
+                key=key,
+                max_seconds=max_seconds,
+                progress=notify,
+            )
         )
-    )
 
 
 class _Training:

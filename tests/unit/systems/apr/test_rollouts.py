@@ -1,5 +1,7 @@
 """`rollout_fun` at real servers: a model that spawns and joins, and scripted answers."""
 
+from contextlib import contextmanager
+
 import pytest
 from starlette.responses import JSONResponse
 from transformers import AutoTokenizer
@@ -20,18 +22,22 @@ def url(thread_model):
         yield address
 
 
-def scripted(server, outputs):
-    """Let the server answer each prompt by a table; prompts that are not in it are refused."""
+@contextmanager
+def scripted(outputs, *, finish="stop"):
+    """The url of a server that answers each prompt by a table; prompts that are not in it are refused."""
 
     async def reply(_request, body):
-        text = outputs.get(body["prompt"])
+        text = ({"1": "."} | outputs).get(body["prompt"])
         if text is None:
             return JSONResponse({"error": {"message": "no such prompt"}}, 400)
-        choice = {"index": 0, "text": text, "finish_reason": "stop"}
+        choice = {"index": 0, "text": text, "finish_reason": finish}
         usage = {"prompt_tokens": 9, "completion_tokens": 1}
         return JSONResponse({"model": MODEL, "choices": [choice], "usage": usage})
 
-    server.always = reply
+    with scripted_server() as server:
+        server.models = [{"id": MODEL, "owned_by": "me"}]
+        server.always = reply
+        yield f"http://127.0.0.1:{server.port}/v1"
 
 
 def test_rollouts_are_those_of_the_traces(url, thread_model):
@@ -65,10 +71,7 @@ def test_the_start_token_is_on_the_wire_alone():
         f"<s>{'' if prefix not in _parents() else condition}{prefix}": text
         for prefix, text in own.items()
     }
-    with scripted_server() as server:
-        server.models = [{"id": MODEL, "owned_by": "me"}]
-        scripted(server, outputs | {"1": "."})
-        url = f"http://127.0.0.1:{server.port}/v1"
+    with scripted(outputs) as url:
         [rollout] = rollout_fun(url, PROMPTS[:1], "<s>", condition_prefix=condition)
         [bare] = rollout_fun(url, PROMPTS[:1], "<s>", condition_prefix=condition.rstrip())
     assert rollout == bare
@@ -86,10 +89,7 @@ def _parents():
 
 def test_failed_rollouts_keep_their_place():
     """The server refuses the second of three prompts: its entry has an error, and no sequences."""
-    with scripted_server() as server:
-        server.models = [{"id": MODEL, "owned_by": "me"}]
-        scripted(server, outputs_of(TRACES[0]) | {"1": "."})
-        url = f"http://127.0.0.1:{server.port}/v1"
+    with scripted(outputs_of(TRACES[0])) as url:
         first, failed, last = rollout_fun(url, [PROMPTS[0], PROMPTS[1], PROMPTS[0]], "")
     assert failed == {
         "seqs": [],
@@ -104,10 +104,7 @@ def test_a_failed_child_leaves_its_reason():
     """The server refuses the first child: the rollout goes on without its result, and has the reason."""
     refused = next(one.prefix for one in TRACES[1].sequences if one.role == "child")
     texts = {prompt: text for prompt, text in outputs_of(TRACES[1]).items() if prompt != refused}
-    with scripted_server() as server:
-        server.models = [{"id": MODEL, "owned_by": "me"}]
-        scripted(server, texts | {"1": "."})
-        url = f"http://127.0.0.1:{server.port}/v1"
+    with scripted(texts) as url:
         [rollout] = rollout_fun(url, PROMPTS[1:], "")
     assert "error" not in rollout
     assert rollout["child_error"] == "status 400: no such prompt"
@@ -116,24 +113,11 @@ def test_a_failed_child_leaves_its_reason():
 def test_a_summary_that_is_cut_before_its_first_line_is_no_claim():
     """Of a serial thread behind its goal; the limit of tokens ended it."""
     prompt = "Moving to Node #0\nCurrent State: 20:[3, 5, 12], Operations: []"
-    with scripted_server() as server:
-        server.models = [{"id": MODEL, "owned_by": "me"}]
-
-        async def reply(_request, _body):
-            text = "\n20,20 equal: Goal Reached\nExploring Operation: 3+5"
-            choice = {"index": 0, "text": text, "finish_reason": "length"}
-            usage = {"prompt_tokens": 9, "completion_tokens": 1}
-            return JSONResponse({"model": MODEL, "choices": [choice], "usage": usage})
-
-        server.always = reply
-        [rollout] = rollout_fun(f"http://127.0.0.1:{server.port}/v1", [prompt], "")
+    text = "\n20,20 equal: Goal Reached\nExploring Operation: 3+5"
+    with scripted({prompt: text}, finish="length") as url:
+        [rollout] = rollout_fun(url, [prompt], "")
     assert rollout["claim"] is None
     assert not rollout["is_correct"]
-
-
-def test_a_malformed_url_is_refused():
-    with pytest.raises(BadInputError, match="server_url or max_workers: Invalid IPv6 URL"):
-        rollout_fun("http://[bad/v1", PROMPTS[:1], "")
 
 
 def test_equal_prompts_are_drawn_apart(url):
@@ -146,10 +130,21 @@ def test_equal_prompts_are_drawn_apart(url):
     ]
 
 
-def test_other_prompts_are_refused():
-    """Before the server is asked anything."""
-    with pytest.raises(BadInputError, match=r"prefix_list\[1\]: 'hello' is no prompt of Countdown"):
-        rollout_fun("http://127.0.0.1:1/v1", [PROMPTS[0], "hello"], "")
+@pytest.mark.parametrize(
+    ("server", "prompts", "message"),
+    [
+        ("http://[bad/v1", PROMPTS[:1], "server_url or max_workers: Invalid IPv6 URL"),
+        (
+            "http://127.0.0.1:1/v1",
+            [PROMPTS[0], "hello"],
+            r"prefix_list\[1\]: 'hello' is no prompt of Countdown",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(server, prompts, message):
+    """A malformed url, and another prompt, before the server is asked anything."""
+    with pytest.raises(BadInputError, match=message):
+        rollout_fun(server, prompts, "")
 
 
 def test_a_window_that_a_prompt_fills_is_refused(url, thread_model):

@@ -139,19 +139,6 @@ def test_cancellation_reaches_all_draws():
     assert (draws.in_flight, draws.cancelled) == (0, 64)
 
 
-def test_a_deadline_reaches_all_draws():
-    """A time limit of 20 s on the clock ends all draws at 20 s."""
-    draws = scripted_draws()
-
-    async def run():
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(20):
-                await run_rollouts(scripted_runtime(draws, bound=64), scripted_roots(FEWER))
-
-    assert run_on_scripted_clock(run())[1] == 20.0
-    assert draws.in_flight == 0
-
-
 def test_a_lost_engine_ends_the_run():
     """An error of the engine itself, which no draw survives, is raised as it is."""
 
