@@ -34,9 +34,7 @@ class AdamATan2(torch.optim.Optimizer):
     @override
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient."""
-        if closure is not None:
-            raise ValueError("AdamATan2 takes no closure; call backward before step")
+        """Update every parameter that has a gradient; ``closure`` is not called."""
         for group in self.param_groups:
             moved: list[Tensor] = [
                 parameter for parameter in group["params"] if parameter.grad is not None
@@ -82,9 +80,7 @@ class SignSgd(torch.optim.Optimizer):
     @override
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update the vectors used since the last step."""
-        if closure is not None:
-            raise ValueError("SignSgd takes no closure; call backward before step")
+        """Update the vectors used since the last step; ``closure`` is not called."""
         used = self.embedding.used
         if used is None or used.vectors_BD.grad is None:
             return

@@ -112,8 +112,9 @@ def train_on(  # noqa: PLR0913 - what a training depends on
 ) -> Manifest:
     """Train on the training split of the folder ``data``; see :func:`train_latent`.
 
-    Steps are logged as ``phase`` to the trackers in ``report_to``, with their files in ``trackers``, by default beside ``output``. The number of
-    processes is no part of the key: a training may resume with another one, and torchrun gives it without the params.
+    Steps are logged as ``phase`` to the trackers in ``report_to``, with their files in ``trackers``, by default beside
+    ``output``. The number of processes is no part of the key: a training may resume with another one, and torchrun gives
+    it without the params.
     """
     check_output_folder(output, kind=KIND)
     key = stage_key(

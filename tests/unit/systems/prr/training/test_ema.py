@@ -1,7 +1,6 @@
 """The average of a model's weights."""
 
 import pytest
-import torch
 from torch import nn
 
 from pipeline_lib.systems.prr.training.ema import Ema
@@ -39,22 +38,3 @@ def test_the_average_is_applied_within_the_block():
     with pytest.raises(RuntimeError, match="stop"):
         failing()
     assert model.weight.item() == 5
-
-
-def test_averaging_resumes_from_its_state():
-    """Loaded into another model's average: 3/4 x 2 + 1/4 x 6 = 3."""
-    model, ema = made()
-    nn.init.constant_(model.weight, 5.0)
-    ema.update()
-    saved = {name: value.clone() for name, value in ema.state_dict().items()}
-    other, loaded = made()
-    loaded.load_state_dict(saved)
-    nn.init.constant_(other.weight, 6.0)
-    loaded.update()
-    assert loaded.state_dict()["weight"].item() == pytest.approx(3)
-
-
-def test_a_state_of_another_model_is_refused():
-    """A missing average is an error; it would silently keep its initial value."""
-    with pytest.raises(KeyError, match="weight"):
-        made()[1].load_state_dict({"bias": torch.zeros(1)})

@@ -56,21 +56,6 @@ def test_parameters_without_a_gradient_are_unchanged():
     assert parameter.tolist() == [1, 1]
 
 
-def test_adam_atan2_resumes_from_its_state():
-    """Saved after two of five steps and loaded into a new one, it ends at the same value."""
-    parameter = torch.nn.Parameter(torch.tensor([1.5], dtype=torch.float64))
-    optimizer = AdamATan2([parameter], lr=0.01)
-    for index, gradient in enumerate(GRADIENTS):
-        if index == 2:
-            state = optimizer.state_dict()
-            optimizer = AdamATan2([parameter], lr=0.01)
-            optimizer.load_state_dict(state)
-        parameter.grad = torch.tensor([gradient], dtype=torch.float64)
-        optimizer.step()
-    expected = by_formula(1.5, GRADIENTS, lr=0.01, weight_decay=0.0)[-1]
-    assert parameter.item() == pytest.approx(expected, rel=1e-12)
-
-
 def puzzle_weights(model) -> torch.Tensor:
     return model.embedding.puzzles.get_buffer("weight")
 
@@ -119,12 +104,3 @@ def test_sign_sgd_applies_a_gradient_once():
     optimizer.step()
     assert puzzle_weights(model).equal(after)
     assert after.any()
-
-
-@pytest.mark.parametrize("make", [AdamATan2, SignSgd])
-def test_closures_are_refused(make):
-    """A closure is an error; it would be ignored silently."""
-    model = small_prr()
-    target = model.parameters() if make is AdamATan2 else model.embedding.puzzles
-    with pytest.raises(ValueError, match="takes no closure"):
-        make(target, lr=0.1).step(lambda: 0.0)
