@@ -20,7 +20,6 @@ from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.systems.apr.countdown.data_folder import traces_folder
 from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.sft import train_on_traces
-from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.weights.policies import load_policy
 
 PARAMS = AprParams(
@@ -206,14 +205,3 @@ def test_weights_that_are_not_finite_are_not_published(small_data, tmp_path, mon
     monkeypatch.setattr(torch.optim.AdamW, "step", overflow)
     with pytest.raises(DivergedError, match="weights no longer finite"):
         train(small_data, tmp_path / "model", params=PARAMS.model_copy(update={"sft": sft}))
-
-
-def test_a_training_is_logged_by_dvclive(small_data, model, tmp_path):
-    """Each step, under its number; the model equals that of a training without it."""
-    trackers = Trackers(names=["dvclive"], folder=tmp_path / "trackers")
-    train(small_data, tmp_path / "model", trackers=trackers)
-    log = tmp_path / "trackers" / "dvclive" / "sft" / "plots" / "metrics" / "loss.tsv"
-    steps = [line.split("\t")[0] for line in log.read_text("utf-8").splitlines()[1:]]
-    assert steps == [str(n) for n in range(1, 1 + len(steps))]
-    assert len(steps) == len(list(read_json_lines(model / "training_log.jsonl")))
-    assert manifests.read_manifest(tmp_path / "model") == manifests.read_manifest(model)

@@ -56,14 +56,6 @@ def test_workers_change_no_byte(data, tmp_path):
     assert files_of(tmp_path / "data") == files_of(data)
 
 
-def test_another_seed_writes_other_problems(data, tmp_path):
-    """The seed decides."""
-    generate_data(SMALL, tmp_path / "data", seed=4, workers=1)
-    assert read_problems(problem_file(tmp_path / "data", "train")) != read_problems(
-        problem_file(data, "train")
-    )
-
-
 def test_splits_are_disjoint(data):
     """No problem is in two splits, and the numbers of test problems are in no other split."""
     problems = {
@@ -167,12 +159,6 @@ def test_a_killed_command_continues(tmp_path):
     assert first.stat().st_mtime_ns == written
     generate_data(params, whole, seed=3, workers=1)
     assert files_of(folder) == files_of(whole)
-
-
-def test_settings_are_kept(data):
-    """A reader finds what the traces were made with."""
-    assert read_settings(data).data == SMALL
-    assert read_settings(data).seed == 3
 
 
 def test_other_files_are_not_overwritten(tmp_path):

@@ -332,28 +332,6 @@ def test_a_finished_folder_is_reused(toy, tmp_path):
     assert build_arc(toy, ArcOptions(test_set="evaluation", num_aug=1), output).key != first.key
 
 
-def test_a_broken_build_leaves_nothing(toy, tmp_path):
-    """An interrupted build leaves neither the folder nor a temporary one."""
-
-    def stop(done: int, _total: int) -> None:
-        if done == 1:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        build_arc(toy, TOY, tmp_path / "out", on_progress=stop)
-    assert [path.name for path in tmp_path.iterdir()] == ["source"]
-
-
-def test_other_files_are_kept(toy, tmp_path):
-    """An output that is a file or holds other files is refused."""
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "thesis.txt").touch()
-    with pytest.raises(BadInputError, match="holds other files; choose another --output"):
-        build_arc(toy, TOY, tmp_path / "out")
-    with pytest.raises(BadInputError, match="is no folder; choose another --output"):
-        build_arc(toy, TOY, tmp_path / "out" / "thesis.txt")
-
-
 def test_manifest_counts(toy, tmp_path):
     """fill has 1 + 1 pairs, mirror 2 + 1, double 2 + 2; three versions of each."""
     manifest = build_arc(toy, TOY, tmp_path / "out")

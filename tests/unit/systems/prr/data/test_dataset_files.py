@@ -8,7 +8,6 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.systems.prr.data.dataset_files import (
-    SetMetadata,
     read_identifiers,
     read_set,
     read_test_puzzles,
@@ -205,15 +204,3 @@ def test_secret_outputs(folder):
     write_test_puzzles(folder, {"a": {"train": [pair], "test": [{"input": [[3]]}, pair]}})
     (puzzle,) = read_test_puzzles(folder).values()
     assert [test.output for test in puzzle.test] == [None, ((2,),)]
-
-
-def test_metadata_follow_from_the_arrays():
-    """Four examples, three puzzles, two groups; the largest identifier is 3."""
-    assert small_set().metadata == SetMetadata(
-        vocab_size=12,
-        seq_len=4,
-        num_puzzle_identifiers=4,
-        total_groups=2,
-        mean_puzzle_examples=4 / 3,
-        total_puzzles=3,
-    )
