@@ -1,7 +1,7 @@
 """The glossary: Problem, Path, Group, Pair; golds are in `kinds`, verdicts in `verdicts`.
 
-Values only: frozen, slotted, keyword-only. A record converts to and from a flat row of plain str,
-int, float, bool and None, which any table format can hold; `storage` reads and writes the rows.
+Values only: frozen, slotted, keyword-only. A record converts to and from a flat row of str, int, float,
+bool, None and lists of numbers; `storage` reads and writes the rows.
 A data-set item is a Problem, a sampled chain is a Path; "task" always means a Prefect task.
 """
 
@@ -37,6 +37,8 @@ class Problem:
     gold: Gold
     source: str
     solution: str | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Further columns of its row in the data set; JSON values."""
 
     @property
     def kind(self) -> Kind[Any]:
@@ -52,6 +54,7 @@ class Problem:
             "gold": json.dumps(dataclasses.asdict(self.gold), sort_keys=True),
             "source": self.source,
             "solution": self.solution,
+            "columns": json.dumps(dict(self.columns), sort_keys=True) if self.columns else None,
         }
 
     @classmethod
@@ -63,6 +66,7 @@ class Problem:
             gold=KINDS[row["kind"]].restore_gold(json.loads(row["gold"])),
             source=row["source"],
             solution=row["solution"],
+            columns=json.loads(row.get("columns") or "{}"),
         )
 
 
@@ -110,6 +114,10 @@ class Path:
     """Sum of the natural-log probabilities of the completion's tokens; None if not reported."""
     provenance: Provenance
     error: str | None = None
+    token_ids: tuple[int, ...] | None = None
+    """The drawn tokens, the end token included; None unless `sample.keep_tokens`, or if not reported."""
+    token_logprobs: tuple[float, ...] | None = None
+    """Natural-log probabilities of the tokens; ``logprob`` is their sum. None as ``token_ids``."""
     service: Service | None = field(default=None, compare=False)
     """Not part of the row; `sampling.accounting` records it with the run's events."""
 
@@ -129,7 +137,11 @@ class Path:
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Inverse of :meth:`row`; further columns are ignored."""
         apart = {"provenance", "service"}
-        own = {f.name: row[f.name] for f in dataclasses.fields(cls) if f.name not in apart}
+        names = {f.name for f in dataclasses.fields(cls)} - apart
+        own = {name: row[name] for name in names & row.keys()}
+        for name in ("token_ids", "token_logprobs"):
+            if own.get(name) is not None:
+                own[name] = tuple(own[name])
         own["finish_reason"] = FinishReason(own["finish_reason"])
         origin = {f.name: _shared(row[f.name]) for f in dataclasses.fields(Provenance)}
         return cls(**own, provenance=Provenance(**origin))

@@ -44,6 +44,8 @@ class Verdict:
     lenient: bool | None
     extracted: str | None = None
     rule: str | None = None
+    score: float | None = None
+    """Graded result; None where the kind of the problem has none."""
     detail: str | None = None
     """One line for people: the failed assertion, the exceeded limit."""
     seconds: float = 0.0
@@ -66,8 +68,8 @@ class Verdict:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Inverse of :meth:`row`; other columns are ignored."""
-        names = [f.name for f in dataclasses.fields(cls) if f.name != "seconds"]
-        own = {name: row[name] for name in names}
+        names = {f.name for f in dataclasses.fields(cls) if f.name != "seconds"}
+        own = {name: row[name] for name in names & row.keys()}
         own["status"] = Status(own["status"])
         return cls(**own)
 

@@ -108,6 +108,8 @@ class SampleParams(Section):
     """Problems per shard, the unit of work, retry and resume."""
     batch_size: Count = 512
     """Paths decoded together by the embedded engine."""
+    keep_tokens: bool = False
+    """Store each path's token ids and log-probabilities, where the engine reports them."""
 
 
 class MathLimits(Section):

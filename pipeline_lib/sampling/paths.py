@@ -51,6 +51,7 @@ def sample_paths(
             index,
             completion,
             provenance_of(templates[problem.kind], model, path_seed, decoding),
+            keep_tokens=params.keep_tokens,
         )
         for problem, request, completions in zip(problems, requests, answers, strict=True)
         for index, (path_seed, completion) in enumerate(
@@ -73,7 +74,14 @@ def provenance_of(template: str, model: ChatModel, seed: int, decoding: Decoding
     )
 
 
-def _path(problem: Problem, index: int, completion: Completion, provenance: Provenance) -> Path:
+def _path(
+    problem: Problem,
+    index: int,
+    completion: Completion,
+    provenance: Provenance,
+    *,
+    keep_tokens: bool,
+) -> Path:
     return Path(
         problem_id=problem.id,
         index=index,
@@ -84,6 +92,8 @@ def _path(problem: Problem, index: int, completion: Completion, provenance: Prov
         logprob=completion.logprob,
         provenance=provenance,
         error=completion.error,
+        token_ids=completion.token_ids if keep_tokens else None,
+        token_logprobs=completion.token_logprobs if keep_tokens else None,
         service=Service(
             latency_s=completion.latency_s,
             cached_tokens=completion.cached_tokens,

@@ -27,7 +27,13 @@ golds = st.one_of(
     st.builds(ArcGold, output=grids(max_side=4)),
 )
 problems = st.builds(
-    Problem, id=texts, question=texts, gold=golds, source=texts, solution=st.none() | texts
+    Problem,
+    id=texts,
+    question=texts,
+    gold=golds,
+    source=texts,
+    solution=st.none() | texts,
+    columns=st.dictionaries(texts, st.none() | texts | st.integers() | st.lists(st.booleans())),
 )
 provenances = st.builds(
     Provenance,
@@ -51,6 +57,8 @@ paths = st.builds(
     logprob=st.none() | st.floats(max_value=0),
     provenance=provenances,
     error=st.none() | texts,
+    token_ids=st.none() | st.lists(st.integers(0)).map(tuple),
+    token_logprobs=st.none() | st.lists(st.floats(max_value=0)).map(tuple),
 )
 verdicts = st.builds(
     Verdict,
@@ -59,13 +67,18 @@ verdicts = st.builds(
     lenient=st.none() | st.booleans(),
     extracted=st.none() | texts,
     rule=st.none() | texts,
+    score=st.none() | st.floats(0, 1),
     detail=st.none() | texts,
     seconds=st.just(0.0),
 )
 
 
 def is_flat(row: dict[str, Any]) -> bool:
-    return all(type(value) in {str, int, float, bool, type(None)} for value in row.values())
+    """Strings, numbers, None, and tuples of numbers, which any table format has."""
+    parts = [
+        part for value in row.values() for part in (value if type(value) is tuple else [value])
+    ]
+    return all(type(part) in {str, int, float, bool, type(None)} for part in parts)
 
 
 @given(problems)
@@ -143,3 +156,14 @@ def test_group_leaves_out_what_was_not_judged():
     assert group.scored() == members[:3]
     assert group.num_correct(strict=True) == 1
     assert group.num_correct(strict=False) == 2
+
+
+def test_rows_of_before_have_fewer_columns():
+    """Columns that a later release added are empty."""
+    problem = Problem(id="a", question="?", gold=MathGold(answer="1"), source="made")
+    one = judged(True, True)
+    for record in (problem, one.path, one.verdict):
+        row = record.row()
+        for name in ("columns", "token_ids", "token_logprobs", "score"):
+            row.pop(name, None)
+        assert type(record).from_row(row) == record
