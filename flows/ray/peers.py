@@ -17,7 +17,7 @@ from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.systems.classmate.body import (
-    PeerBody,
+    PeerEngine,
     check_placed,
     is_exact,
     opened_body,
@@ -40,14 +40,14 @@ class ClassmateActor:
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._body: PeerBody
+        self._body: PeerEngine
 
     def open(self, peer: PeerParams, log_folder: pathlib.Path) -> None:
         """Open the engine, before the first call."""
         self._body = self._stack.enter_context(opened_body(peer, log_folder=log_folder))
 
     def answer(self, questions: Sequence[Question], decoding: Decoding) -> list[list[Completion]]:
-        """As `PeerBody.answer`."""
+        """As `PeerEngine.answer`."""
         return self._body.answer(questions, decoding)
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ class BlindPath:
     prefix: str
 
 
-def deal_blindly(
+def hash_bonus(
     bonuses: Sequence[float | None], paths: Sequence[BlindPath | None], *, seed: int
 ) -> list[float | None]:
     """The bonuses, dealt among the distinct prefixes of the right paths of a group, and of its wrong ones.

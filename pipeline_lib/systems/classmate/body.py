@@ -31,7 +31,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class PeerBody:
+class PeerEngine:
     """A peer within its process; implements Peer, without a deadline."""
 
     engine: ChatModel
@@ -76,7 +76,7 @@ class PeerBody:
 
 
 @contextmanager
-def opened_body(peer: PeerParams, *, log_folder: pathlib.Path) -> Iterator[PeerBody]:
+def opened_body(peer: PeerParams, *, log_folder: pathlib.Path) -> Iterator[PeerEngine]:
     """A peer in this process, for the block.
 
     Raises:
@@ -89,7 +89,7 @@ def opened_body(peer: PeerParams, *, log_folder: pathlib.Path) -> Iterator[PeerB
         if not (kind.in_process or kind.is_external):
             # The first request of a server has taken 17 s on a CPU, which are no part of a call's deadline.
             engine.complete([Request(prompt="1", seeds=(0,))], Decoding(max_new_tokens=1))
-        yield PeerBody(engine)
+        yield PeerEngine(engine)
 
 
 def check_peer(peer: PeerParams) -> PeerParams:

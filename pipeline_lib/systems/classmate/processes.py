@@ -1,14 +1,20 @@
-"""Peers as processes of this machine, for runs without Ray."""
+"""Peers as processes of this machine, for runs without Ray.
+
+The program of a process is ``python -m pipeline_lib.systems.classmate.processes PEER LOG_FOLDER``. PEER is JSON of
+`PeerParams`. It listens in its temporary folder once the engine is open, and answers calls until the connection ends. A
+failure ends it; the reason is the last line of its output.
+"""
 
 import os
 import pathlib
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from multiprocessing.connection import Client, Connection
+from multiprocessing.connection import Client, Connection, Listener
 
 from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.engines.gpus import visible_gpus
@@ -17,10 +23,14 @@ from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.engines.launch.process import EngineProcess
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
-from pipeline_lib.systems.classmate import peer_process
-from pipeline_lib.systems.classmate.body import check_placed, peer_identity
+from pipeline_lib.systems.classmate.body import check_placed, opened_body, peer_identity
 from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
 
+_MODULE = "pipeline_lib.systems.classmate.processes"
+_SOCKET = "peer.sock"
+"""Name of its socket within its temporary folder."""
+_REASON = "error: "
+"""Beginning of the line with the reason of its end, if the library has one."""
 _POLL_S = 0.05
 _IMPORTS_S = 60.0
 """Of a process that starts; the rest of its start has ``serve.start_timeout_s``."""
@@ -43,7 +53,7 @@ class ProcessPeer:
     def _start(self) -> None:
         launch = Launch(
             command=(
-                *(sys.executable, "-m", peer_process.__name__),
+                *(sys.executable, "-m", _MODULE),
                 *(self._peer.model_dump_json(), str(self._log_folder)),
             ),
             environment={
@@ -130,15 +140,15 @@ class ProcessPeer:
 
     @property
     def _address(self) -> str:
-        return str(pathlib.Path(self._process.scratch) / peer_process.SOCKET)
+        return str(pathlib.Path(self._process.scratch) / _SOCKET)
 
     def _problem(self) -> str:
         if self._process.exit_code is None:
             return f"it is still starting after {time.monotonic() - self._started_s:.0f} s"
         lines = self._process.output().splitlines()
-        reasons = [line for line in lines if line.startswith(peer_process.REASON)]
+        reasons = [line for line in lines if line.startswith(_REASON)]
         if reasons:
-            return reasons[-1].removeprefix(peer_process.REASON)
+            return reasons[-1].removeprefix(_REASON)
         return f"its process {self._process.exit_summary}"
 
     def _start_again(self) -> None:
@@ -184,3 +194,22 @@ def process_peers(
         for peer in opened:
             peer.wait()
         yield opened
+
+
+def main(peer: PeerParams, log_folder: pathlib.Path) -> int:
+    """Serve calls, each a pair of questions and decoding; returns the exit code."""
+    try:
+        with opened_body(peer, log_folder=log_folder) as body:
+            address = str(pathlib.Path(tempfile.gettempdir()) / _SOCKET)
+            with Listener(address, family="AF_UNIX") as listener, listener.accept() as connection:
+                while True:
+                    connection.send(body.answer(*connection.recv()))
+    except EOFError:
+        return 0
+    except ReasonloopError as error:
+        sys.stderr.write(f"{_REASON}{error}\n")
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(PeerParams.model_validate_json(sys.argv[1]), pathlib.Path(sys.argv[2])))

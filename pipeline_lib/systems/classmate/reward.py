@@ -15,14 +15,14 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.classmate.blind import BlindPath, deal_blindly
+from pipeline_lib.systems.classmate.blind import BlindPath, hash_bonus
 from pipeline_lib.systems.classmate.cut import Prefix, cut_chain, draw_share, split_steps
 from pipeline_lib.systems.classmate.draw_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.systems.classmate.fusion import Fused, add_bonus, fuse
-from pipeline_lib.systems.classmate.inquiry import Answered, Inquiry
 from pipeline_lib.systems.classmate.leaks import Chain, first_leaks
 from pipeline_lib.systems.classmate.panel import open_panel
 from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.classmate.peer_query import Answered, PeerQuery
 from pipeline_lib.train.online.rewards import MakeRewards, RewardFunction, Rewards
 from pipeline_lib.verify.dispatch import Verifier
 
@@ -57,7 +57,7 @@ def make_classmate_rewards(
     def make(verified: RewardFunction, verifier: Verifier) -> Rewards:
         reward = ClassmateReward(
             verified=verified,
-            inquiry=Inquiry(
+            peer_query=PeerQuery(
                 panel=open_panel(peers, params),
                 verifier=verifier,
                 num_continuations=params.num_return_sequences,
@@ -105,7 +105,7 @@ class ClassmateReward:
     """
 
     verified: RewardFunction
-    inquiry: Inquiry
+    peer_query: PeerQuery
     problems: Mapping[str, Problem]
     params: ClassmateParams
     group_size: int | None
@@ -139,7 +139,7 @@ class ClassmateReward:
         step = int(trainer_state.global_step)
         problems = [self.problems[name] for name in problem_id]
         prefixes = self._cut(problems, completions, failed or [False] * len(problems), step)
-        finish = self.inquiry.start(problems, prefixes, step=step)
+        finish = self.peer_query.start(problems, prefixes, step=step)
         base = self.verified(completions=completions, problem_id=problem_id, failed=failed)
         answered = finish()
         fused = fuse(
@@ -152,13 +152,13 @@ class ClassmateReward:
         )
         if self.params.bonus == "blind":
             paths = self._blind_paths(problem_id, prefixes, answered, base)
-            dealt = deal_blindly(fused.bonus, paths, seed=self.inquiry.seed)
+            dealt = hash_bonus(fused.bonus, paths, seed=self.peer_query.seed)
             fused = add_bonus(base, dealt, self.params)
         figures = draw_figures(prefixes, answered, fused)
         for name, value in figures.items():
             log_metric(name, value)
         write_draw(
-            self.inquiry.folder,
+            self.peer_query.folder,
             DrawRecord(
                 step=step,
                 figures=figures,
@@ -220,14 +220,14 @@ class ClassmateReward:
             Chain(problem=problem, steps=split_steps(text, self.params.step))
             for problem, text in zip(problems, completions, strict=True)
         ]
-        leaks = first_leaks(chains, self.inquiry.verifier)
+        leaks = first_leaks(chains, self.peer_query.verifier)
         return [
             None
             if gone
             else cut_chain(
                 chain.steps,
                 share=draw_share(
-                    self.params.keep, self.inquiry.seed, step=step, problem_id=chain.problem.id
+                    self.params.keep, self.peer_query.seed, step=step, problem_id=chain.problem.id
                 ),
                 first_leak=leak,
             )

@@ -18,7 +18,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams, ResourceParams, TaskResources
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.classmate.body import BATCH_SIZE, PeerBody
+from pipeline_lib.systems.classmate.body import BATCH_SIZE, PeerEngine
 from pipeline_lib.systems.classmate.peer import Peer, PeerFailedError
 from pipeline_lib.telemetry import read_events
 from tests.unit.engines.scripted_server import answers as replies
@@ -156,7 +156,7 @@ def test_killed_actors_come_back_with_the_same_texts(models, tmp_path):
     """
     expected = [
         texts(
-            PeerBody(EmbeddedEngine.load(str(folder), batch_size=BATCH_SIZE)).answer(
+            PeerEngine(EmbeddedEngine.load(str(folder), batch_size=BATCH_SIZE)).answer(
                 QUESTIONS, DECODING
             )
         )

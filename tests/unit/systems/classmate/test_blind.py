@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.classmate.blind import BlindPath, deal_blindly
+from pipeline_lib.systems.classmate.blind import BlindPath, hash_bonus
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
 
 
@@ -21,7 +21,7 @@ def path(prefix, problem="p", *, right=True):
 
 
 def deal(bonuses, paths, seed=7):
-    return deal_blindly(bonuses, paths, seed=seed)
+    return hash_bonus(bonuses, paths, seed=seed)
 
 
 BONUS = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])

@@ -15,7 +15,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.systems.classmate.body import (
     BATCH_SIZE,
-    PeerBody,
+    PeerEngine,
     check_peer,
     opened_body,
     peer_identity,
@@ -62,7 +62,7 @@ def test_the_exact_prompts(compact_peer, chat_peer):
     for name, folder in (("compact", compact_peer), ("chat", chat_peer)):
         engine = recorded(folder)
         vocabularies.append(engine.tokenizer.get_vocab())
-        answers = PeerBody(engine).answer(QUESTIONS, DECODING)
+        answers = PeerEngine(engine).answer(QUESTIONS, DECODING)
         for prompt, answer in zip(engine.prompts, answers, strict=True):
             shown.append(f"=== {name}\n{prompt}\n")
             assert prompt == engine.tokenizer.decode(engine.tokenizer.encode(prompt))
@@ -74,7 +74,7 @@ def test_the_exact_prompts(compact_peer, chat_peer):
 def test_a_served_peer_gets_the_same_text(chat_peer, tmp_path):
     """A server at a url with a tokenizer is sent the tokens of the text that the embedded engine draws from."""
     engine = recorded(chat_peer)
-    PeerBody(engine).answer(QUESTIONS, DECODING)
+    PeerEngine(engine).answer(QUESTIONS, DECODING)
     with scripted_server() as server:
         server.always = answers
         peer = check_peer(served_at(server, "a", tokenizer=chat_peer))
@@ -89,7 +89,7 @@ def test_a_served_peer_gets_the_same_text(chat_peer, tmp_path):
 def test_continuations_are_those_of_the_engine(compact_peer):
     """One per seed, in order, without their tokens."""
     engine = EmbeddedEngine.load(str(compact_peer), batch_size=BATCH_SIZE)
-    [first, second] = PeerBody(engine).answer(QUESTIONS, DECODING)
+    [first, second] = PeerEngine(engine).answer(QUESTIONS, DECODING)
     request = Request(prompt="3,5,3=24\n3+5=8\n", seeds=(5, 6))
     assert [one.text for one in first] == [
         one.text for one in engine.complete([request], DECODING)[0]
@@ -106,7 +106,7 @@ def test_a_prefix_beyond_the_window_is_a_failure(compact_peer):
         Question(problem=COUNTDOWN, prefix="~" * (total - own), seeds=(1, 2))
         for total in (500, 501)
     ]
-    fits, fails, other = PeerBody(engine).answer([*long, QUESTIONS[1]], DECODING)
+    fits, fails, other = PeerEngine(engine).answer([*long, QUESTIONS[1]], DECODING)
     assert {one.finish_reason for one in (*fits, *other)} <= {
         FinishReason.STOP,
         FinishReason.LENGTH,
@@ -117,8 +117,8 @@ def test_a_prefix_beyond_the_window_is_a_failure(compact_peer):
         == "no room in the context: the prefix leaves 11 tokens, of max_new_tokens=12"
     )
     unasked = recorded(compact_peer)
-    assert PeerBody(unasked).answer(long[1:], DECODING) == [fails]
-    assert PeerBody(unasked).answer([], DECODING) == []
+    assert PeerEngine(unasked).answer(long[1:], DECODING) == [fails]
+    assert PeerEngine(unasked).answer([], DECODING) == []
     assert unasked.prompts == []
 
 
@@ -129,11 +129,11 @@ def test_texts_do_not_depend_on_earlier_calls(compact_peer):
         return [one.text for answer in body.answer(questions, DECODING) for one in answer]
 
     load = EmbeddedEngine.load
-    body = PeerBody(load(str(compact_peer), batch_size=BATCH_SIZE))
+    body = PeerEngine(load(str(compact_peer), batch_size=BATCH_SIZE))
     many = [replace(QUESTIONS[0], seeds=tuple(range(100))), QUESTIONS[1]]
     texts(body, QUESTIONS)
     second = texts(body, many)
-    assert texts(PeerBody(load(str(compact_peer), batch_size=BATCH_SIZE)), many) == second
+    assert texts(PeerEngine(load(str(compact_peer), batch_size=BATCH_SIZE)), many) == second
 
 
 @pytest.mark.parametrize(

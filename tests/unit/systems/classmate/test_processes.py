@@ -14,7 +14,7 @@ from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.classmate.body import BATCH_SIZE, PeerBody, check_peer
+from pipeline_lib.systems.classmate.body import BATCH_SIZE, PeerEngine, check_peer
 from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
 from pipeline_lib.systems.classmate.processes import process_peers
 from tests.unit.engines.scripted_server import answers as replies
@@ -85,7 +85,7 @@ def failure(peer, *, timeout_s: float = DEADLINE_S, questions=QUESTIONS) -> str:
 
 def test_a_killed_peer_comes_back_with_the_same_text(embedded, compact_peer):
     """Its texts are the body's. SIGKILL costs one call; the next one has the same texts."""
-    body = PeerBody(EmbeddedEngine.load(str(compact_peer), batch_size=BATCH_SIZE))
+    body = PeerEngine(EmbeddedEngine.load(str(compact_peer), batch_size=BATCH_SIZE))
     expected = texts(body.answer(QUESTIONS, DECODING))
     assert texts(embedded.answer(QUESTIONS, DECODING, timeout_s=PATIENCE_S)) == expected
     computing().kill()

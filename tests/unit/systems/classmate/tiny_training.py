@@ -13,7 +13,7 @@ from pipeline_lib.params.paths import BootstrapParams, VerifyParams
 from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
-from pipeline_lib.systems.classmate.body import PeerBody
+from pipeline_lib.systems.classmate.body import PeerEngine
 from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.classmate.reward import make_classmate_rewards
 from pipeline_lib.train.bootstrap import make_base_policy
@@ -49,13 +49,13 @@ def make_model(folder: pathlib.Path, *, seed: int, steps: int) -> None:
     make_base_policy(rows, folder, params=params, seed=seed, key="base")
 
 
-def peers_of(models: pathlib.Path) -> list[PeerBody]:
+def peers_of(models: pathlib.Path) -> list[PeerEngine]:
     """Two peers: a copy of the base and a model of its own."""
     engines = {
         name: EmbeddedEngine.load(str(models / name), batch_size=8) for name in ("base", "other")
     }
     return [
-        PeerBody(engine, name=name, identity=engine.identity) for name, engine in engines.items()
+        PeerEngine(engine, name=name, identity=engine.identity) for name, engine in engines.items()
     ]
 
 

@@ -48,7 +48,7 @@ class Answered:
 
 
 @dataclass(slots=True, kw_only=True)
-class Inquiry:
+class PeerQuery:
     """Asks a panel about one draw after another."""
 
     panel: Panel
