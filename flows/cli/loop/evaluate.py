@@ -13,7 +13,7 @@ from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Group
-from pipeline_lib.study.arc_score import score_submission, solutions_of, submission_of
+from pipeline_lib.study.arc_score import arc_prize_score, solved_by_first_paths
 from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.policies import compare_groups
 from pipeline_lib.verify.lines.files import groups_from_lines
@@ -65,15 +65,14 @@ def _print_scores(policies: Mapping[str, list[Group]], params: Params) -> None:
 
 def _print_arc_score(groups: list[Group]) -> None:
     """The score of ARC Prize, with the first two paths of each problem as its attempts."""
-    problems = [group.problem for group in groups]
-    if {problem.kind.name for problem in problems} != {"arc"}:
+    if {group.problem.kind.name for group in groups} != {"arc"}:
         return
     try:
-        score = score_submission(submission_of(groups), solutions_of(problems))
+        solved = solved_by_first_paths(groups)
     except BadInputError as error:
         say(f"no ARC Prize score: {error}")
         return
     say(
-        f"ARC Prize score: {score.pass_at_2:.1%} of {len(score.puzzles)} puzzles, with the first two "
+        f"ARC Prize score: {arc_prize_score(solved):.1%} of {len(solved)} puzzles, with the first two "
         "paths per test input as attempts"
     )

@@ -19,9 +19,8 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.grids import Grid
 from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.problems.arc_grids import Challenge
-from pipeline_lib.problems.arc_submission import ATTEMPTS, Attempts
 from pipeline_lib.store.files import write_json
-from pipeline_lib.study.arc_score import score_submission
+from pipeline_lib.study.arc_score import arc_prize_score
 from pipeline_lib.systems.prr.data.augmentation import Augmentation, parse_version
 from pipeline_lib.systems.prr.data.dataset_files import (
     PuzzleSet,
@@ -32,6 +31,8 @@ from pipeline_lib.systems.prr.data.vocabulary import array_to_grid, crop, grid_t
 from pipeline_lib.systems.prr.evaluation.evaluate import PredictedBatch
 
 Voters = Literal["picked", "all"]
+Attempts = dict[str, list[list[int]]]
+"""Two attempts at one test input by name, ``attempt_1`` and ``attempt_2``, as JSON values."""
 PASS_KS = (1, 2, 5, 10, 100, 1000)
 NO_ANSWER: Grid = ((0, 0), (0, 0))
 """Placeholder of the competition's sample file."""
@@ -101,11 +102,12 @@ class ArcVotes:
         write_json(path, submission)
         metrics: dict[str, Any] = {"unanswered test inputs": len(unanswered)}
         if solutions := known_solutions(self._puzzles):
-            score = score_submission({name: submission[name] for name in solutions}, solutions)
+            solved = solved_inputs(submission, solutions)
+            inputs = [one for puzzle in solved.values() for one in puzzle]
             metrics["submission"] = {
-                "ARC Prize score": score.pass_at_2,
-                "test inputs solved": score.test_inputs_solved,
-                "puzzles solved": score.all_solved,
+                "ARC Prize score": arc_prize_score(solved),
+                "test inputs solved": sum(inputs) / len(inputs),
+                "puzzles solved": sum(map(all, solved.values())) / len(solved),
             }
         return metrics
 
@@ -205,7 +207,8 @@ def submission_of_votes(
         first, *others = grids or [NO_ANSWER]
         chosen = (first, others[0] if others else first)
         return {
-            name: [list(row) for row in grid] for name, grid in zip(ATTEMPTS, chosen, strict=True)
+            f"attempt_{number}": [list(row) for row in grid]
+            for number, grid in enumerate(chosen, start=1)
         }
 
     submission = {
@@ -213,3 +216,16 @@ def submission_of_votes(
         for name, puzzle in puzzles.items()
     }
     return submission, unanswered
+
+
+def solved_inputs(
+    submission: Mapping[str, Sequence[Attempts]], solutions: Mapping[str, Sequence[Grid]]
+) -> dict[str, list[bool]]:
+    """Whether an attempt at each test input of the puzzles with solutions is its output grid."""
+    return {
+        name: [
+            [list(row) for row in grid] in attempts.values()
+            for grid, attempts in zip(grids, submission[name], strict=True)
+        ]
+        for name, grids in solutions.items()
+    }

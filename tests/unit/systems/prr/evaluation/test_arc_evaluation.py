@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.grids import grid_of
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.prr import (
     PrrEvaluateParams,
@@ -15,7 +16,6 @@ from pipeline_lib.params.prr import (
     PrrTrainParams,
 )
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.arc_submission import read_submission
 from pipeline_lib.study.pages.page import REPORT_NAME
 from pipeline_lib.study.study import METRICS_NAME, read_study
 from pipeline_lib.systems.prr.data.arc_builder import ArcOptions, build_arc
@@ -63,8 +63,11 @@ def toy(tmp_path_factory):
 def check_submission(found, data):
     """The written submission has attempts for every test input, and all of them are grids."""
     inputs = {name: len(puzzle.test) for name, puzzle in read_test_puzzles(data).items()}
-    read = read_submission(json.loads((found / SUBMISSION_NAME).read_text("utf-8")), inputs)
-    assert (read.missing, read.num_not_grids) == ((), 0)
+    written = json.loads((found / SUBMISSION_NAME).read_text("utf-8"))
+    assert {name: len(entries) for name, entries in written.items()} == inputs
+    for entry in (entry for entries in written.values() for entry in entries):
+        assert [*entry] == ["attempt_1", "attempt_2"]
+        assert all(map(grid_of, entry.values()))
 
 
 def test_votes_and_submission(toy, tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair
-from pipeline_lib.study.arc_score import score_submission
+from pipeline_lib.study.arc_score import arc_prize_score
 from pipeline_lib.systems.prr.data.augmentation import Augmentation
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
 from pipeline_lib.systems.prr.data.vocabulary import encode, grid_to_array
@@ -18,6 +18,7 @@ from pipeline_lib.systems.prr.evaluation.arc_votes import (
     ranked_pass_at_k,
     resolve_inputs,
     restore_grid,
+    solved_inputs,
     submission_of_votes,
 )
 from tests.unit.synthetic_grids import grids
@@ -168,12 +169,10 @@ def test_two_grids_for_each_input_are_submitted():
     )
 )
 def test_pass_at_2_is_the_score_of_the_submission(votes):
-    """For any votes, pass@2 equals the ARC Prize score of the submission, which is complete."""
+    """For any votes, pass@2 equals the ARC Prize score of the submission."""
     puzzles = {"p": one_cell("p", 1, 2), "q": one_cell("q", 3, 4)}
     tally = tally_of(*((asked(name, index), colour, 0.0) for name, index, colour in votes))
     solutions = known_solutions(puzzles)
     submission, _ = submission_of_votes(tally, puzzles)
-    score = score_submission(submission, solutions)
-    assert ranked_pass_at_k(tally, solutions, ks=(2,))[2] == pytest.approx(score.pass_at_2)
-    assert not score.missing
-    assert score.num_not_grids == 0
+    score = arc_prize_score(solved_inputs(submission, solutions))
+    assert ranked_pass_at_k(tally, solutions, ks=(2,))[2] == pytest.approx(score)
