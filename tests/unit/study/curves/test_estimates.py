@@ -11,7 +11,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost as PathCost
-from pipeline_lib.study import search
+from pipeline_lib.study import search, selection
 from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.curves.estimates import (
     against_majority,
