@@ -9,7 +9,8 @@ NAMED = re.compile(r"`(?:\$ )?reasonloop ([a-z][a-z-]*[a-z])(?: ([a-z][a-z-]*[a-
 
 
 def names_of(paths):
-    return {path.partition(":")[2].rstrip("_").replace("_", "-") for path in paths}
+    """The last word of each ``MODULE:FUNCTION`` or ``MODULE:FUNCTION as NAME``."""
+    return {re.split("[: ]", path)[-1].rstrip("_").replace("_", "-") for path in paths}
 
 
 def test_commands_in_texts_exist():
