@@ -103,50 +103,11 @@ def test_status_and_scores(judge, text, status, strict, lenient):
     assert (verdict.status, verdict.strict, verdict.lenient) == (status, strict, lenient), verdict
 
 
-def test_both_forms_of_tests_agree(judge):
-    """Asserts by name and ``check(candidate)`` accept and refuse the same programs."""
-    check = CodeGold(
-        entry_point="square",
-        tests="METADATA = {}\n\ndef check(candidate):\n"
-        "    assert True, 'starts'\n    assert candidate(3) == 9\n    assert candidate(-1) == 1\n",
-    )
-    for program in (SQUARE, SQUARE.replace("*", "+")):
-        assert judge.judge(check, program).status is judge.judge(GOLD, program).status
-
-
 @pytest.mark.parametrize(
     ("tests", "program"),
     [
-        # A list that is changed in place is seen by the tests.
-        (
-            "x = [3, 1, 2]\nassert f(x) is None\nassert x == [1, 2, 3]",
-            "def f(x):\n    x.sort()\n",
-        ),
         ("d = {'a': [1]}\nf(d)\nassert d == {'a': [1, 2]}", "def f(d):\n    d['a'].append(2)\n"),
         ("s = {1}\nf(s)\nassert s == {1, 2}", "def f(s):\n    s.add(2)\n"),
-        # Exceptions keep their builtin type, also behind a subclass.
-        (
-            (
-                "try:\n    f(-1)\nexcept ValueError as error:\n    assert str(error) == 'low'\n"
-                "else:\n    assert f(0) == 1\nassert f(2) == 4"
-            ),
-            (
-                "class Low(ValueError):\n    pass\n\ndef f(x):\n"
-                "    if x < 0:\n        raise Low('low')\n    return x * x\n"
-            ),
-        ),
-        # Objects of the candidate's classes can be built, linked and passed back.
-        (
-            (
-                "root = Node(1)\nroot.left = Node(2)\nroot.left.left = Node(3)\n"
-                "assert f(root) == 3\nassert root.left.value == 2"
-            ),
-            (
-                "class Node:\n    def __init__(self, value):\n        self.value = value\n"
-                "        self.left = None\n\ndef f(node):\n"
-                "    return 0 if node is None else 1 + f(node.left)\n"
-            ),
-        ),
         # Modules that tests use without importing are the tests' own.
         ("assert f(2) == math.sqrt(4)", "math = None\n\ndef f(x):\n    return float(x)\n"),
         ("assert f(a=1, b=2) == (1, 2)", "def f(*, a, b):\n    return a, b\n"),
@@ -160,11 +121,6 @@ def test_both_forms_of_tests_agree(judge):
         (
             "from math import pi\nassert abs(f() - pi) < 1e-9",
             "import math\n\ndef f():\n    return math.pi\n",
-        ),
-        ("assert set(f()) == {1, 2}", "def f():\n    return [1, 2]\n"),
-        (
-            "assert f() == {'a': 2}",
-            "from collections import Counter\n\ndef f():\n    return Counter('aa')\n",
         ),
     ],
 )

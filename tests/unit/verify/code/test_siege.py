@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_lib.kinds.code import CODE, CodeGold
 from pipeline_lib.verify.code.judge import CodeJudge, extract_code
-from tests.unit.verify.code.style_cases import CASES, FORGED, PUBLISHED
+from tests.unit.verify.code.judged_programs import CASES
 from tests.unit.verify.code_judge import open_code_judge
 
 
@@ -35,10 +35,7 @@ SHAPE = f"{_STAND_IN}class Shape:\n    def __init__(self, *a): pass\n    def are
 OPERATORS = {
     "difference": "assert abs(s.area(2) - 12.566) < 1e-6",
     "reflected": "assert abs(12.566 - s.area(2)) < 1e-6",
-    "no tolerance": "assert s.area(2) - 12.566 == 0",
-    "quotient": "assert not abs(s.area(2) / 12.566) > 1e-6",
     "remainder": "assert s.area(2) % 12.566 == 0",
-    "sum": "assert sum([s.area(2)]) - 12.566 == 0",
     "membership": "assert 12.566 not in s.area(2)",
     "array": "import numpy as np\nassert np.isclose(s.area(2), 12.566)",
     "membership of an item": "assert 12.566 in s[2]",
@@ -46,7 +43,6 @@ OPERATORS = {
     "method of a text": "assert s.area(2).startswith('12')",
     "in steps": "x = s.area(2)\nx -= 12.566\nassert x == 0",
     "of the class": "assert Shape(2) - 12.566 == 0",
-    "of the class, absolute": "assert abs(Shape(2) - 12.566) < 1e-6",
 }
 VACUOUS = "assert f(1) == 1\nassert not abs(f(2) - 4) > 1e-6"
 DYING = {
@@ -79,55 +75,6 @@ DYING = {
         ),
     ),
 }
-IDENTITY = {
-    "input unchanged": (
-        "x = [[2], [1]]\ny = f(x)\nassert y == [[1], [2]]\nassert x == [[2], [1]]",
-        "def f(x):\n    x.sort()\n    return x[:]\n",
-    ),
-    "deep copy": (
-        "x = [[1]]\ny = f(x)\nassert y == x and y[0] is not x[0]",
-        "def f(x):\n    return list(x)\n",
-    ),
-    "deep copy, by a change of it": (
-        "x = [[1]]\ny = f(x)\nassert y == [[1]]\ny[0].append(2)\nassert x == [[1]]",
-        "def f(x):\n    return list(x)\n",
-    ),
-    "deep copy, by a change of the original": (
-        "x = {'a': [1]}\ny = f(x)\nx['a'].append(2)\nassert y == {'a': [1]}",
-        "def f(x):\n    return dict(x)\n",
-    ),
-    "a new list each time": (
-        "a = f()\nb = f()\nassert a == [] and a is not b",
-        "def f(x=[]):\n    return x\n",
-    ),
-    "equal and another": (
-        "assert f(1) == [1] and f(1) is not f(1)",
-        "kept = [1]\ndef f(x):\n    return kept\n",
-    ),
-}
-UNCHECKED = {
-    "unread gather": (
-        "import asyncio\nasync def g():\n    assert f(1) == 2\n"
-        "async def main():\n    await asyncio.gather(g(), return_exceptions=True)\nasyncio.run(main())"
-    ),
-    "runner": (
-        "import unittest\nclass T(unittest.TestCase):\n    def test(self):\n"
-        "        self.assertEqual(f(1), 2)\n"
-        "unittest.TextTestRunner().run(unittest.defaultTestLoader.loadTestsFromTestCase(T))"
-    ),
-    "pair": "assert (f(1) == 2, 'f(1) is 2')",
-    "pair beside an assert": "assert f(0) == 0\nassert (f(1) == 2, 'f(1) is 2')",
-    "None and None": "x, y = [f(1), 1], [2, 1]\nassert x.sort() == y.sort()",
-    "None and None, later": "x = [f(1), 1]\nassert len(x) == 2\nassert x.sort() == [2, 1].sort()",
-    "caught": "try:\n    assert f(1) == 2\nexcept AssertionError as error:\n    print(error)",
-    "caught by a helper": (
-        "def tried(g):\n    try:\n        g()\n    except Exception:\n        return None\n"
-        "def test():\n    assert f(1) == 2\ntried(test)"
-    ),
-    "any length": "assert len(str(f(1))) >= 0",
-    "a thread's": "from contextlib import suppress\nwith suppress(AssertionError):\n    assert f(1) == 2",
-    "nothing": "print(f(1))",
-}
 
 
 def test_object_of_the_program_does_not_decide(judge):
@@ -146,20 +93,6 @@ def test_object_of_the_program_does_not_decide(judge):
 def test_program_that_dies_in_the_control_does_not_pass(judge, name):
     """There is no second run in which it could die."""
     assert True not in [scores(judge, {name: DYING[name]})[name][0] for _ in range(8)]
-
-
-@pytest.mark.parametrize("cases", [IDENTITY], ids=["identity"])
-def test_identity_is_not_judged_across_processes(judge, cases):
-    """A value that crossed is a copy, whatever the program did."""
-    assert {name: s for name, s in scores(judge, cases).items() if s[0] is not None} == {}
-
-
-def test_tests_that_cannot_fail_score_nothing(judge):
-    """Whoever swallows the failure of an assert, and whatever checks nothing."""
-    cases = {name: (tests, "def f(x): return 0\n") for name, tests in UNCHECKED.items()}
-    assert {name: s for name, s in scores(judge, cases).items() if s[0]} == {}
-    found = scores(judge, {name: c for name, c in cases.items() if name != "runner"})
-    assert {name: s for name, s in found.items() if s[0] is not None} == {}
 
 
 @pytest.mark.parametrize("tier", ["namespace", "landlock"])
@@ -240,17 +173,16 @@ def test_blocks_are_those_of_commonmark(judge, name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_style_is_judged(judge, name):
-    """Tests as data sets publish them are run; what cannot be carried across scores nothing."""
-    tests, program, score, entry_point = CASES[name]
-    verdict = judge.judge(CodeGold(entry_point=entry_point, tests=tests), program)
-    assert verdict.lenient is score, verdict.detail
-
-
-def test_tests_do_not_believe_a_wrong_program(judge):
-    """Nothing, NaN, objects of two classes with one name, failures that nobody reads: never right."""
-    found = scores(judge, {name: (t, p, entry) for name, (t, p, entry) in FORGED.items()})
-    assert {name: detail for name, (score, detail) in found.items() if score} == {}
+def test_program_gets_its_score(judge, name):
+    """The stated one, and a program that returns nothing is not right by the same tests."""
+    row, program, score = CASES[name]
+    verdict = judge.judge(CODE.read_line(row), program)
+    assert verdict.strict is verdict.lenient is score, verdict.detail
+    owner, _, method = row["entry_point"].partition("().")
+    is_class = f"class {owner}" in program
+    nothing = f"def {(method or '_') if is_class else owner}(*a, **k): pass\n"
+    empty = f"class {owner}:\n    {nothing}" if is_class else nothing
+    assert judge.judge(CODE.read_line(row), empty).lenient is not True
 
 
 def test_a_program_has_no_function_of_its_tests(judge):
@@ -263,11 +195,3 @@ def test_a_program_has_no_function_of_its_tests(judge):
     gold = CodeGold(entry_point="f", tests="def check(c):\n    assert c(3) == 9")
     stolen = "def f(x):\n    return check.__code__.co_consts[-1]\n"
     assert judge.judge(gold, stolen).lenient is not True
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_published_line_is_judged(judge, name):
-    """LeetCode, ClassEval, KodCode and others: helpers of the prompt, cases, fixtures, arrays, seeds."""
-    row, program, score = PUBLISHED[name]
-    verdict = judge.judge(CODE.read_line(row), program)
-    assert verdict.lenient is score, verdict.detail

@@ -47,16 +47,3 @@ def test_answer_that_only_needs_to_be_true_cannot_be_faked_by_an_object(judge):
     fake = "class Yes:\n    pass\ndef good(n): return Yes() if n else False\n"
     assert judge.judge(gold, fake).status is Status.WRONG
     assert judge.judge(gold, "def good(n): return n == 1").status is Status.CORRECT
-
-
-def test_negative_control_catches_a_judge_that_can_be_satisfied_by_anything(judge):
-    """Tests that swallow their own failure pass for every program: success there is no score."""
-    swallowing = "try:\n    assert add(2, 3) == 5\nexcept AssertionError:\n    pass\n"
-    gold = CodeGold(entry_point="add", tests=swallowing)
-    verdict = judge.judge(gold, "def add(a, b): return 0")
-    assert (verdict.status, verdict.lenient) == (Status.VERIFIER_ERROR, None)
-
-
-def test_there_are_enough_forgeries():
-    """The specification names 14 kinds."""
-    assert len(FORGERIES) >= 14
