@@ -15,7 +15,7 @@ from flows.run.watch import WORKSPACE_POLL_S, watched
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams
-from pipeline_lib.store.leftovers import remove_leftovers
+from pipeline_lib.store.folders import remove_leftovers
 from pipeline_lib.store.workspace import Lease, Workspace
 from pipeline_lib.systems.stage import Run, System
 from pipeline_lib.systems.table import STAGES

@@ -1,12 +1,13 @@
-"""Folders of results: what may be written, and atomic replacement."""
+"""Folders of results: what may be written, atomic replacement, and removal of what a killed process has left."""
 
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.store.files import check_output
+from pipeline_lib.store import checkpoints, manifests
+from pipeline_lib.store.files import check_output, is_temporary
 from pipeline_lib.store.manifests import MANIFEST_NAME, read_manifest
 
 _FRESH = ".fresh"
@@ -42,3 +43,32 @@ def replaced(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 def is_unfinished(path: pathlib.Path) -> bool:
     """True for the name of a folder of :func:`replaced`, left by a killed process."""
     return path.name.startswith(".") and path.name.endswith(_FRESH)
+
+
+def remove_leftovers(outputs: Iterable[pathlib.Path]) -> None:
+    """Remove what a killed process has left without a final name, beside and in ``outputs``, of which some may be missing.
+
+    Only for the holder of the workspace's lease, before it works: nothing else writes these outputs then. Checkpoints
+    of an unfinished training are kept.
+
+    Raises:
+        OSError: one of them cannot be removed.
+    """
+    for output in outputs:
+        beside = output.parent.glob(f".{output.name}.*")
+        for path in [*beside, *output.rglob(".*")]:
+            if is_temporary(path):
+                path.unlink(missing_ok=True)
+            elif is_unfinished(path):
+                shutil.rmtree(path, ignore_errors=True)
+            elif trained := checkpoints.output_of(path):
+                _discard_work(trained)
+
+
+def _discard_work(trained: pathlib.Path) -> None:
+    """Remove the checkpoints of a result that is published, if the training was killed just then."""
+    try:
+        key = manifests.read_manifest(trained).key
+    except BadInputError:  # not published
+        return
+    checkpoints.discard(checkpoints.work_folder(trained, key))

@@ -2,8 +2,7 @@
 
 import itertools
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -136,22 +135,10 @@ def iter_table(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
 
 def iter_shards(folder: pathlib.Path) -> Iterator[list[dict[str, Any]]]:
     """Yield the rows of each shard of a sealed folder, checked before it is read."""
-    for _, read in unread_shards(folder):
-        yield read()
-
-
-def unread_shards(
-    folder: pathlib.Path,
-) -> Iterator[tuple[str, Callable[[], list[dict[str, Any]]]]]:
-    """The file name of each shard of a sealed folder, in order, and a function that checks and reads it."""
     manifest = manifests.read_manifest(folder)
-
-    def read(name: str) -> list[dict[str, Any]]:
-        manifests.check(folder, manifest, names=[name])
-        return _read_rows(folder / name)
-
     for name in sorted(manifest.files):
-        yield name, partial(read, name)
+        manifests.check(folder, manifest, names=[name])
+        yield _read_rows(folder / name)
 
 
 def read_column(folder: pathlib.Path, name: str) -> list[Any]:

@@ -3,10 +3,10 @@
 import pathlib
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.store.files import read_checked
+from pipeline_lib.store.files import read_checked, write_json
 from pipeline_lib.systems.apr.countdown import lines
 
 RECORD_NAME = "threads.json"
@@ -96,3 +96,37 @@ def amount_of(condition: str) -> int:
 
 def _shown(condition: str) -> str:
     return repr(condition.strip()) if condition else "no condition"
+
+
+_NAME = "conditions.json"
+
+
+class ChosenConditions(BaseModel):
+    """One for each kind of model; 0 is no condition."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    parallel: NonNegativeInt
+    """Children per spawn."""
+    serial: NonNegativeInt
+    """Tokens of a sequence."""
+
+
+def write_chosen(folder: pathlib.Path, chosen: ChosenConditions) -> None:
+    """Write the choice into the folder of its evaluation."""
+    write_json(folder / _NAME, chosen.model_dump())
+
+
+def read_chosen(
+    folder: pathlib.Path, *, children: int | None, tokens: int | None
+) -> ChosenConditions:
+    """The given conditions, and the choice where none is given.
+
+    Raises:
+        CorruptArtifactError: the file is damaged.
+    """
+    chosen = read_checked(folder / _NAME, ChosenConditions, remedy="delete it and run again")
+    return ChosenConditions(
+        parallel=chosen.parallel if children is None else children,
+        serial=chosen.serial if tokens is None else tokens,
+    )

@@ -70,7 +70,6 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         return finished
     settings = read_settings(data).data
     num_numbers = settings.countdown.num_numbers
-    work = work_folder(output, key)
     traces = encode_traces(
         data,
         kind,
@@ -78,7 +77,6 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         num_numbers=num_numbers,
         window=params.model.window,
         seed=seed,
-        work=work / "traces",
     )
     phase = make_phase(traces, params.sft, seed=seed)
     record = ThreadModelRecord(
@@ -92,7 +90,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         dropped=traces.dropped,
     )
     context = TrainContext(
-        work=work,
+        work=work_folder(output, key),
         key=key,
         seed=seed,
         threads=params.sft.threads,

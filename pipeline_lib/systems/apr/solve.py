@@ -1,11 +1,13 @@
 """Questions, answered by a language model that may spawn threads, within limits."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Decoding, Message
+from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Completion, Decoding, Message
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
 from pipeline_lib.engines.client.session import EndpointDraws, SingleDraws
 from pipeline_lib.engines.embedded.draws import LiveDraws, open_live
@@ -13,17 +15,136 @@ from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.study.pages.wording import words
 from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.language import (
-    ANSWER,
-    TagDraws,
-    TagGrammar,
-    as_messages,
-    ask,
-    rendered,
-)
 from pipeline_lib.systems.apr.rollout import Rollout, Root
 from pipeline_lib.systems.apr.runtime import Limits, Runtime
 from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.threads import Child, Spawn
+
+ANSWER = "\x1e"
+"""Separates the user's message from the answer; it is in neither."""
+_SPAWN, _END_SPAWN, _JOIN, _END_JOIN = "<spawn>", "</spawn>", "<join>", "</join>"
+_TASK = re.compile(r"<task>(.*?)</task>", re.DOTALL)
+_TAG = re.compile(r"</?(?:spawn|task|join|result)>")
+_INSTRUCTION = f"""\
+Answer the question below. Parts of the work that do not depend on each other can be done at the same time: write
+{_SPAWN}
+<task>one part, with all that is needed to do it</task>
+<task>another part</task>
+{_END_SPAWN}
+and stop there. The results follow between {_JOIN} and {_END_JOIN}. Then go on, and end with the final answer.
+
+Question: """
+_TASK_MESSAGE = """\
+This is one part of the work on a larger question. Do this part alone, and end with its result.
+
+What is known so far:
+{context}
+
+The part: {task}"""
+_CONTINUE = "Go on from where your answer ends. Repeat nothing of it."
+
+
+def ask(question: str) -> str:
+    """The text of a parent before its first draw."""
+    return f"{_INSTRUCTION}{question.replace(ANSWER, ' ')}{ANSWER}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagGrammar:
+    """Implements ThreadGrammar for any language model."""
+
+    shares_prefix: bool
+    """Children go on from their parent's text, whose keys the engine may still have; otherwise each is a message
+    of its own, since a server that renders messages continues no text."""
+
+    @property
+    def forbidden(self) -> Mapping[str, str]:
+        """A join is written by the runtime alone."""
+        return {_JOIN: _SPAWN}
+
+    @property
+    def terminators(self) -> Collection[str]:
+        """Nothing is drawn behind a spawn block before its children have ended."""
+        return (_END_SPAWN,)
+
+    def find_spawn(self, text: str) -> Spawn | None:
+        """The spawn block that ends the answer, if it has a task."""
+        message, separator, answer = text.partition(ANSWER)
+        before, opened, block = answer.rstrip().rpartition(_SPAWN)
+        tasks = [task.strip() for task in _TASK.findall(block)]
+        if not opened or not block.endswith(_END_SPAWN) or not any(tasks):
+            return None
+        before = f"{message}{separator}{before}"
+        children = [
+            Child(name=str(place), prompt=self._prompt(before, task) if task else None)
+            for place, task in enumerate(tasks)
+        ]
+        return Spawn(before=before, children=children)
+
+    def _prompt(self, before: str, task: str) -> str:
+        if self.shares_prefix:
+            return f"{before}<task>{task}</task>\n"
+        message, _, answer = before.partition(ANSWER)
+        context = f"{message.removeprefix(_INSTRUCTION)}\n{answer}".strip()
+        return _TASK_MESSAGE.format(context=context, task=task) + ANSWER
+
+    def read_result(self, output: str) -> str | None:
+        """A child's text after its last join, without tags; None if it is empty."""
+        _, _, last = output.rpartition(_END_JOIN)
+        return _without_tags(last).strip() or None
+
+    def join(self, spawn: Spawn, results: Sequence[str | None]) -> str:
+        """The answer with the results in the place of the spawn block."""
+        shown = "".join(f"<result>{one or 'none'}</result>\n" for one in results)
+        return f"{spawn.before}{_JOIN}\n{shown}{_END_JOIN}\n"
+
+
+def _without_tags(text: str) -> str:
+    """Removed until none is left: the ends of a text around a tag may form another one."""
+    removed = 1
+    while removed:
+        text, removed = _TAG.subn("", text)
+    return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagDraws:
+    """Implements SingleDraws on others: texts become prompts."""
+
+    draws: SingleDraws
+    wire: Callable[[str], str]
+    """The prompt of a text; see `rendered` and `as_messages`."""
+
+    @property
+    def names_stops(self) -> bool:
+        """As the draws."""
+        return self.draws.names_stops
+
+    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
+        """One completion of the prompt on the wire."""
+        return await self.draws.draw(self.wire(prompt), seed, decoding)
+
+
+def rendered(render: Callable[[str], str]) -> Callable[[str], str]:
+    """Texts as prompts: the message by ``render``, then the answer. A text without a message stays as it is."""
+
+    def wire(text: str) -> str:
+        message, separator, answer = text.partition(ANSWER)
+        return render(message) + answer if separator else text
+
+    return wire
+
+
+def as_messages(text: str) -> str:
+    """The messages of a text as JSON: the user's, and a begun answer with the request to go on."""
+    message, _, answer = text.partition(ANSWER)
+    turns = [{"role": "user", "content": message}]
+    if answer:
+        turns += [
+            {"role": "assistant", "content": answer},
+            {"role": "user", "content": _CONTINUE},
+        ]
+    return json.dumps(turns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,18 +3,16 @@
 import itertools
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.apr import AprSftParams
 from pipeline_lib.seeding import child_random
-from pipeline_lib.store.files import atomic_file
-from pipeline_lib.store.shards import unread_shards
+from pipeline_lib.store.shards import iter_shards
 from pipeline_lib.systems.apr.countdown.data_folder import traces_folder
 from pipeline_lib.systems.apr.countdown.sequences import Kind
 from pipeline_lib.systems.apr.countdown.tokens import EOS, make_tokenizer
@@ -32,7 +30,7 @@ class EncodedTraces:
     """Sequences that exceed the window."""
 
 
-def encode_traces(  # noqa: PLR0913 - what the rows depend on
+def encode_traces(
     data: pathlib.Path,
     kind: Kind,
     sft: AprSftParams,
@@ -40,13 +38,11 @@ def encode_traces(  # noqa: PLR0913 - what the rows depend on
     num_numbers: int,
     window: int,
     seed: int,
-    work: pathlib.Path | None = None,
 ) -> EncodedTraces:
     """The sequences of ``kind`` that a training takes; which ones depends on seed and problem alone.
 
     ``sft`` says which sequences are taken, and where their loss begins; ``num_numbers`` determines the tokenizer;
-    ``window`` is the most tokens of a sequence. Encoded shards are kept in ``work`` for a later call with the same
-    arguments.
+    ``window`` is the most tokens of a sequence.
 
     Raises:
         BadInputError: the window does not hold a prompt, or no sequence.
@@ -55,52 +51,23 @@ def encode_traces(  # noqa: PLR0913 - what the rows depend on
     rows: list[TokenRow] = []
     conditions: set[str] = set()
     dropped = 0
-    for name, read in unread_shards(traces_folder(data, kind)):
-        kept = None if work is None else (work / name).with_suffix(".npz")
-        if kept is not None and kept.is_file():
-            shard = _EncodedShard.read(kept)
-        else:
-            shard = _encode_shard(read(), sft, tokenizer, window=window, seed=seed)
-            if kept is not None:
-                shard.write(kept)
-        rows += shard.rows()
-        conditions |= {*shard.conditions.tolist()}
-        dropped += int(shard.dropped)
+    for traces in iter_shards(traces_folder(data, kind)):
+        for trace, condition, row in _encode_shard(
+            traces, sft, tokenizer, window=window, seed=seed
+        ):
+            if row is None:
+                dropped += 1
+                continue
+            rows.append(row)
+            # A published trace without a spawn has no number of children, so its prompt does not stand for all
+            # prompts without a condition.
+            if trace["role"] == "parent" and (condition or not _is_conditioned(trace, sft, seed)):
+                conditions.add(condition)
     if not conditions:
         raise BadInputError(f"apr.model.window={window}: holds no sequence of a parent; raise it")
     return EncodedTraces(
         rows=rows, conditions=tuple(sorted(conditions, key=_by_amount)), dropped=dropped
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _EncodedShard:
-    """The sequences of one shard as arrays."""
-
-    ids: npt.NDArray[np.int32]
-    """Of all sequences, one after another."""
-    ends: npt.NDArray[np.int64]
-    """In ``ids``, of each sequence."""
-    loss_from: npt.NDArray[np.int32]
-    conditions: npt.NDArray[np.str_]
-    dropped: npt.NDArray[np.int64]
-
-    @classmethod
-    def read(cls, path: pathlib.Path) -> "_EncodedShard":
-        """The shard that `write` wrote."""
-        with np.load(path) as arrays:
-            return cls(**{name: arrays[name] for name in arrays.files})
-
-    def write(self, path: pathlib.Path) -> None:
-        """Write the arrays as one file."""
-        with atomic_file(path) as temporary, temporary.open("wb") as stream:
-            np.savez(stream, **{one.name: getattr(self, one.name) for one in fields(self)})
-
-    def rows(self) -> Iterator[TokenRow]:
-        """The sequences, as views of ``ids``."""
-        ends = self.ends.tolist()
-        for begin, end, loss_from in zip([0, *ends], ends, self.loss_from.tolist(), strict=False):
-            yield TokenRow(ids_L=self.ids[begin:end], loss_from=loss_from)
 
 
 def _encode_shard(
@@ -110,7 +77,8 @@ def _encode_shard(
     *,
     window: int,
     seed: int,
-) -> _EncodedShard:
+) -> Iterator[tuple[Mapping[str, Any], str, TokenRow | None]]:
+    """The sequences that are taken, each with its condition and its row; None if it exceeds the window."""
     taken = [*_taken(iter(traces), sft, seed)]
     given = [trace["condition"] if _is_conditioned(trace, sft, seed) else "" for trace in taken]
     # In batches the tokenizer uses all cores.
@@ -118,33 +86,15 @@ def _encode_shard(
         [condition + trace["prefix"] for condition, trace in zip(given, taken, strict=True)]
     )
     outputs = tokenizer.encode_batch([trace["output"] for trace in taken])
-    end = tokenizer.token_to_id(EOS)
-    assert end is not None
-    ids: list[list[int]] = []
-    loss_from: list[int] = []
-    conditions: set[str] = set()
-    dropped = 0
     for trace, condition, prefix, output in zip(taken, given, prefixes, outputs, strict=True):
         if trace["round"] == 0 and len(prefix.ids) >= window:
             raise BadInputError(
                 f"apr.model.window={window}: a prompt takes {len(prefix.ids)} tokens; raise it"
             )
-        if len(prefix.ids) + len(output.ids) + 1 > window:
-            dropped += 1
-            continue
-        ids.append([*prefix.ids, *output.ids, end])
-        loss_from.append(len(prefix.ids) if sft.loss_on == "drawn" else 0)
-        # A published trace without a spawn has no number of children, so its prompt does not stand for all
-        # prompts without a condition.
-        if trace["role"] == "parent" and (condition or not _is_conditioned(trace, sft, seed)):
-            conditions.add(condition)
-    return _EncodedShard(
-        ids=np.fromiter(itertools.chain.from_iterable(ids), dtype=np.int32),
-        ends=np.cumsum([len(one) for one in ids], dtype=np.int64),
-        loss_from=np.array(loss_from, dtype=np.int32),
-        conditions=np.array(sorted(conditions), dtype=np.str_),
-        dropped=np.array(dropped, dtype=np.int64),
-    )
+        ids = [*prefix.ids, *output.ids, tokenizer.token_to_id(EOS)]
+        loss_from = len(prefix.ids) if sft.loss_on == "drawn" else 0
+        row = TokenRow(ids_L=np.array(ids, dtype=np.int32), loss_from=loss_from)
+        yield trace, condition, row if len(ids) <= window else None
 
 
 def _taken(

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group, JudgedPath, Row
-from pipeline_lib.train.rows.calculations import states_right_calculations
 from pipeline_lib.train.rows.filters import (
     count_paths,
     deduplicate,
     filter_by_difficulty,
     is_complete,
     pass_rate,
+    states_right_calculations,
 )
 from pipeline_lib.train.rows.tables import (
     MAIN_TABLE,

@@ -1,11 +1,13 @@
-"""Common to all phases: learning rate, gradient clipping, order of rows."""
+"""Common to all phases: learning rate, gradient clipping, order of rows, one GPU per process."""
 
 import math
 import pathlib
+from functools import cached_property
 
 import pytest
+import torch
 from datasets import Dataset
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, TrainingArguments
 
 from pipeline_lib.params.train import ONLINE, LoraParams, Method
 from pipeline_lib.sampling.worked import solution_rows
@@ -14,6 +16,7 @@ from pipeline_lib.train.bootstrap import make_base_policy
 from pipeline_lib.train.methods import train_policy
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.phases import Phase, Schedule, TrainContext, order_rows, run_phase
+from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.policies import LOG_NAME
 
 LR, WARM_START_LR = 2e-3, 5e-3
@@ -136,3 +139,27 @@ def test_a_row_of_a_group_counts_once():
         "max_steps": 7, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 1, "seed": 3,
     }  # fmt: skip
     assert len(order_rows(Dataset.from_list([{"n": 0}]), settings, sequences_per_row=2)) == 14
+
+
+class FourGpus(TrainingArguments):
+    """Arguments on a machine with four GPUs, all visible."""
+
+    @cached_property
+    def _setup_devices(self):
+        self._n_gpu = 4
+        return torch.device("cpu")
+
+
+def test_a_batch_is_not_multiplied_by_the_visible_gpus(tmp_path):
+    """Two rows on four GPUs: 8 by transformers, 2 here, and one GPU, without which TRL refuses."""
+    values = {"output_dir": str(tmp_path), "per_device_train_batch_size": 4}
+    assert FourGpus(**values | {"per_device_train_batch_size": 2}).train_batch_size == 8
+    args = TrainerSettings(values).make(FourGpus, per_device_train_batch_size=2)
+    assert (args.train_batch_size, args.n_gpu) == (2, 1)
+
+
+def test_no_trainer_makes_its_config_elsewhere(tmp_path):
+    """The settings cannot be unpacked into the arguments of a config."""
+    settings = TrainerSettings({"output_dir": str(tmp_path)})
+    with pytest.raises(TypeError, match="must be a mapping"):
+        TrainingArguments(**settings)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_lib.systems.apr.bodies.chosen import ChosenConditions, write_chosen
 from pipeline_lib.systems.apr.evaluation.drawn import most_accurate
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import read_source
-from pipeline_lib.systems.apr.model_record import amount_of, read_record
+from pipeline_lib.systems.apr.model_record import (
+    ChosenConditions,
+    amount_of,
+    read_record,
+    write_chosen,
+)
 from pipeline_lib.telemetry import step_recorder
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result

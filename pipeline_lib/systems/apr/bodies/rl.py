@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_lib.systems.apr.bodies.chosen import read_chosen
+from pipeline_lib.systems.apr.model_record import read_chosen
 from pipeline_lib.systems.apr.rl.train import train_by_rl
 from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.train.tracking.trackers import Trackers

@@ -20,9 +20,13 @@ from pipeline_lib.problems.countdown import NAME, problem_id, question_of, split
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import numbered_json_lines, read_checked, write_json, write_json_lines
-from pipeline_lib.store.folders import check_output_folder, is_unfinished, replaced
+from pipeline_lib.store.folders import (
+    check_output_folder,
+    is_unfinished,
+    remove_leftovers,
+    replaced,
+)
 from pipeline_lib.store.keys import stage_key
-from pipeline_lib.store.leftovers import remove_leftovers
 from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
 from pipeline_lib.systems.apr.countdown.sequences import KINDS, Kind
 from pipeline_lib.systems.apr.countdown.traces import trace_rows

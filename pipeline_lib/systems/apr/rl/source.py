@@ -4,25 +4,37 @@ Every sequence is trained on from its first drawn token to its end token. Text t
 or a spawn in the place of a forged one, is in the prefix of the sequence that follows it, so it has no loss.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.embedded.draws import WaveDraws, open_live
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.tokens import encode_completion, encode_prompt
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.seeding import child_seed
-from pipeline_lib.systems.apr.rollout import Role
-from pipeline_lib.systems.apr.rollouts import Row
+from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
+from pipeline_lib.systems.apr.countdown.sequences import Style
+from pipeline_lib.systems.apr.draw_text import TextTokens
+from pipeline_lib.systems.apr.rollout import Role, Rollout
+from pipeline_lib.systems.apr.rollouts import Row, make_roots, read_gold, rollout_row
+from pipeline_lib.systems.apr.runtime import Runtime
+from pipeline_lib.systems.apr.scheduler import run_rollouts
 from pipeline_lib.train.offline.token_steps import TokenRow
+from pipeline_lib.train.online.live_rollouts import eval_mode
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+_BATCH = 512
+"""Sequences decoded together; more take memory and make a pass no cheaper."""
 _TEMPERATURE = 1.0
 """Of the probabilities in the loss."""
 _SPEED_WEIGHT = 0.5
@@ -30,20 +42,8 @@ _SPEED_LIMIT = 0.2
 _LENGTH_UNIT = 100
 
 
-class RolloutFun(Protocol):
-    """Draws rollouts as `rollouts.rollout_fun` does, with its server and begin token bound."""
-
-    def __call__(
-        self,
-        prefix_list: Sequence[str],
-        *,
-        temperature: float,
-        tokenizer: "PreTrainedTokenizerBase",
-        window: int,
-        seed: int,
-    ) -> list[Row]:
-        """Rows aligned with ``prefix_list``, whose sequences have ``output_ids``."""
-        ...
+RolloutFun = Callable[..., list[Row]]
+"""Draws rollouts as `rollouts.rollout_fun` does, with its server and begin token bound; each sequence has ``output_ids``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,3 +155,51 @@ def _token_row(sequence: Mapping[str, Any], tokenizer: Any) -> TokenRow:
     return TokenRow(
         ids_L=np.array([*prefix, *sequence["output_ids"]], dtype=np.int32), loss_from=len(prefix)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class InProcessRollouts:
+    """A callable as `rollout_fun`, on a model in place of a server.
+
+    All parents are drawn together, then all children, then all joins: a step that is begun again gives the same
+    tokens, rounding included.
+    """
+
+    model: Any
+    style: Style
+
+    def __call__(
+        self,
+        prefix_list: Sequence[str],
+        *,
+        temperature: float,
+        tokenizer: "PreTrainedTokenizerBase",
+        window: int,
+        seed: int,
+    ) -> list[Row]:
+        """As of `rollout_fun`; the model's mode is restored."""
+        golds = [read_gold(one, place=f"prefix_list[{i}]") for i, one in enumerate(prefix_list)]
+        # A new engine for each call: its memory layout does not depend on earlier ones, and is free for
+        # the loss that follows.
+        engine = EmbeddedEngine(
+            model=self.model, tokenizer=tokenizer, identity="in training", batch_size=_BATCH
+        )
+        tokens = TextTokens.of(tokenizer)
+
+        async def run() -> list[Rollout]:
+            async with open_live(engine) as live:
+                runtime = Runtime(
+                    grammar=CountdownGrammar(style=self.style),
+                    draws=WaveDraws(engine=live),
+                    decoding=Decoding(temperature=temperature, max_new_tokens=window),
+                    # A wave has all draws that can be made; the engine bounds its batch.
+                    slots=asyncio.Semaphore(1 << 30),
+                    seed=seed,
+                    tokens=tokens,
+                    window=window,
+                )
+                return await run_rollouts(runtime, make_roots(prefix_list))
+
+        with eval_mode(self.model):
+            rollouts = asyncio.run(run())
+        return [rollout_row(one, gold) for one, gold in zip(rollouts, golds, strict=True)]

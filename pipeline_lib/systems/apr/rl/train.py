@@ -28,8 +28,7 @@ from pipeline_lib.systems.apr.model_record import (
     choose_condition,
     read_record,
 )
-from pipeline_lib.systems.apr.rl.draws import InProcessRollouts
-from pipeline_lib.systems.apr.rl.source import ThreadRollouts
+from pipeline_lib.systems.apr.rl.source import InProcessRollouts, ThreadRollouts
 from pipeline_lib.systems.apr.rollout import Root
 from pipeline_lib.systems.apr.rollouts import check_room
 from pipeline_lib.train.phases import Phase, Progress, Row, Schedule, TrainContext

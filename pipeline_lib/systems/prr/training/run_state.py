@@ -1,4 +1,4 @@
-"""Training checkpoints: tensors as safetensors, the rest as JSON.
+"""State of a training and its checkpoints: tensors as safetensors, the rest as JSON.
 
 There is no RNG state: the randomness of step n depends on the seed and n only. Tensors are named
 ``model.NAME``, ``ema.NAME`` and ``optimizer.I.PARAMETER.NAME``. The carry is one file per process
@@ -6,13 +6,14 @@ and is resharded when a training resumes with another number of processes.
 """
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from pipeline_lib.store.files import atomic_file, read_json, write_json
 from pipeline_lib.systems.prr.model.protocol import Carry
@@ -20,7 +21,53 @@ from pipeline_lib.systems.prr.model.prr import PrrModel
 from pipeline_lib.systems.prr.model.saved_model import to_storable
 from pipeline_lib.systems.prr.model.trm import TrmModel
 from pipeline_lib.systems.prr.training.devices import Devices
-from pipeline_lib.systems.prr.training.ema import Ema
+
+
+class Ema:
+    """average <- decay * average + (1 - decay) * parameter, after every step.
+
+    Buffers are not averaged: the average of a rarely updated puzzle vector would lag far behind.
+    """
+
+    def __init__(self, model: nn.Module, *, decay: float) -> None:
+        self.decay = decay
+        self._parameters = dict(model.named_parameters())
+        self._averages = {
+            name: parameter.detach().clone() for name, parameter in self._parameters.items()
+        }
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Update the averages with the current parameters."""
+        torch._foreach_lerp_(
+            list(self._averages.values()), list(self._parameters.values()), 1 - self.decay
+        )
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Use the averages as the model's parameters within the block."""
+        trained = {name: value.detach().clone() for name, value in self._parameters.items()}
+        self._set(self._averages)
+        try:
+            yield
+        finally:
+            self._set(trained)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The averages by parameter name."""
+        return dict(self._averages)
+
+    @torch.no_grad()
+    def load_state_dict(self, averages: Mapping[str, Tensor]) -> None:
+        """Restore averages of the same model; KeyError if one is missing."""
+        for name, average in self._averages.items():
+            average.copy_(averages[name])
+
+    @torch.no_grad()
+    def _set(self, values: Mapping[str, Tensor]) -> None:
+        for name, parameter in self._parameters.items():
+            parameter.copy_(values[name])
+
 
 TENSORS_NAME = "state.safetensors"
 FACTS_NAME = "state.json"

@@ -37,9 +37,9 @@ from pipeline_lib.systems.prr.model.saved_model import (
 )
 from pipeline_lib.systems.prr.model.trm import TrmModel
 from pipeline_lib.systems.prr.training.devices import Devices, join_process_group
-from pipeline_lib.systems.prr.training.ema import Ema
 from pipeline_lib.systems.prr.training.optimizer import AdamATan2, SignSgd
 from pipeline_lib.systems.prr.training.run_state import (
+    Ema,
     RunState,
     has_finite_weights,
     load_state,

@@ -1,4 +1,4 @@
-"""`rollout_fun` at real servers: a model that spawns and joins, and scripted answers."""
+"""`rollout_fun` at real servers; token counts of a rollout by hand; the replay of traces."""
 
 from contextlib import contextmanager
 
@@ -6,11 +6,18 @@ import pytest
 from starlette.responses import JSONResponse
 from transformers import AutoTokenizer
 
+from benchmarks.apr_replay import Draw, Speeds, read_chains
+from benchmarks.lib.scripted_threads import BracketGrammar
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.sampling.compute_cost import Cost
+from pipeline_lib.store import shards
+from pipeline_lib.systems.apr.countdown.data_folder import traces_folder
+from pipeline_lib.systems.apr.countdown.tokens import count_tokens
 from pipeline_lib.systems.apr.rollouts import rollout_fun
 from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
 from tests.unit.engines.served_model import served
 from tests.unit.systems.apr.learned_model import SOLVED, UNSOLVED, WINDOW, outputs_of, trace
+from tests.unit.systems.apr.word_draws import WordDraws, roll
 
 TRACES = trace(*SOLVED), trace(*UNSOLVED)
 PROMPTS = [found.sequences[0].prefix for found in TRACES]
@@ -162,3 +169,127 @@ def test_a_server_of_several_models_is_refused():
         server.always = answers({})
         with pytest.raises(BadInputError, match="does not serve exactly one model; it serves a, b"):
             rollout_fun(f"http://127.0.0.1:{server.port}/v1", PROMPTS[:1], "")
+
+
+def draws(*tokens):
+    return [Draw(prompt="p", tokens=count) for count in tokens]
+
+
+def test_the_seconds_of_a_chain():
+    """A parent of 10 tokens; children of 2, 5 and 9: three at once, then two, then one; a parent of 4."""
+    speeds = Speeds(token_s={1: 1.0, 2: 1.5, 3: 2.0}, call_s={1: 10.0, 2: 15.0, 3: 20.0})
+    children = 20 + 2 * 2.0 + 3 * 1.5 + 4 * 1.0
+    chain = [draws(10), draws(9, 2, 5), draws(4)]
+    assert speeds.predict(chain) == pytest.approx(10 + 10 + children + 10 + 4)
+
+
+def test_a_chain_has_the_segments_of_the_parent_and_their_children(small_data):
+    """All sequences once, in the parent's order; a serial trace is one call."""
+    parallel, serial = (
+        read_chains(small_data, kind, window=2000) for kind in ("parallel", "serial")
+    )
+    assert {len(chain) for chain in serial.values()} == {1}
+    rows = shards.read_table(traces_folder(small_data, "parallel"))
+    assert sum(len(step) for chain in parallel.values() for step in chain) == len(rows)
+    for chain in parallel.values():
+        assert [len(step) for step in chain[::2]] == [1] * len(chain[::2])
+        assert len(chain) % 2 == 1
+    joined = [row for row in rows if row["role"] == "parent" and row["round"] == 1]
+    last = parallel[joined[0]["problem_id"]][2][0]
+    assert last.prompt.endswith(joined[0]["prefix"])
+    assert last.tokens == 1 + count_tokens(joined[0]["output"], num_numbers=3)
+
+
+def test_traces_beyond_the_window_are_left_out(small_data):
+    """Whole problems, not sequences."""
+    whole, cut = (read_chains(small_data, "serial", window=window) for window in (2000, 150))
+    assert cut == {name: chain for name, chain in whole.items() if name in cut}
+    assert 0 < len(cut) < len(whole)
+
+
+TEXTS = {
+    "parent 0": " x [ 0.0 0.1 ]",
+    "child 0.0": " a b c 7!",
+    "child 0.1": " none",
+    "parent 0 x ( 7! - )": " d e",
+}
+
+
+def test_the_four_counts_of_one_round():
+    """Parent: 5 words + end = 6, then 2 + end = 3. Children: 4 + end = 5, and 1 + end = 2.
+
+    - drawn 6 + 5 + 2 + 3 = 16; critical 6 + max(5, 2) + 3 = 14
+    - total: parent 2 + 6 = 8; children 2 + 5 = 7 and 2 + 2 = 4; the second segment has a prompt of 7 words
+      (parent 0 x ( 7! - )), of which parent 0 x is counted already: 7 + 3 - 3 = 7. In all 26.
+    - longest: the second segment with its prompt, 7 + 3 = 10
+    """
+    rollout = roll(WordDraws(texts=TEXTS))
+    assert rollout.cost == Cost(
+        calls=4,
+        prompt_tokens=2 + 2 + 2 + 7,
+        completion_tokens=16,
+        critical_tokens=14,
+        longest_tokens=6,
+    )
+    assert (rollout.total_tokens, rollout.longest_tokens) == (26, 10)
+
+
+def test_the_start_token_counts_with_each_prompt():
+    """<s> precedes the parent's and both children's prompts, and is shared by the second segment: 26 + 3."""
+    texts = {f"<s> {prompt}": text for prompt, text in TEXTS.items()}
+    rollout = roll(WordDraws(texts=texts), begin="<s> ")
+    assert (rollout.total_tokens, rollout.longest_tokens) == (29, 11)
+
+
+def test_rounds_follow_each_other():
+    """Two rounds: critical 4 + 2 + 4 + 5 + 2, since the second round's children wait for the first join.
+
+    Round 1: " [ 1 ]" and end, 4 tokens; its child " none", 2. Round 2: 4 tokens; its child 4 + end = 5.
+    The last segment " d": 2.
+    """
+    texts = {
+        "parent 0": " [ 1 ]",
+        "child 1": " none",
+        "parent 0 ( - )": " [ 2 ]",
+        "child 2": " a b c 7!",
+        "parent 0 ( - ) ( 7! )": " d",
+    }
+    rollout = roll(WordDraws(texts=texts))
+    assert rollout.cost.critical_tokens == rollout.cost.completion_tokens == 17
+    assert [one.round for one in rollout.sequences] == [0, 0, 1, 1, 2]
+
+
+def test_a_forged_join_costs_what_was_drawn():
+    """`` a (`` is drawn, 2 tokens, of which 1 is kept; `` 1 ]`` and end are 3; child 2; `` c`` and end 2.
+
+    Total: 2 + 1; the further sequence 4 + 3 less the 3 that are counted; child 2 + 2; the last segment
+    "parent 0 a ( - )" 6 + 2 less 3. In all 3 + 4 + 4 + 5 = 16.
+    """
+    texts = {
+        "parent 0": " a ( 9! )",
+        "parent 0 a [": " 1 ]",
+        "child 1": " none",
+        "parent 0 a ( - )": " c",
+    }
+    rollout = roll(WordDraws(texts=texts), grammar=BracketGrammar(forbidden={" (": " ["}))
+    assert rollout.cost.completion_tokens == rollout.cost.critical_tokens == 2 + 3 + 2 + 2
+    assert rollout.total_tokens == 16
+
+
+def test_a_failed_child_costs_its_draws_and_has_no_tokens():
+    """Child 1 spawns, and its second draw fails: 3 + 1 calls, one failed; drawn tokens are those of all.
+
+    Parent 4 + 2; child 1 4 (`` [ 2 ]`` and end); child 2 2. The total has the parent's alone:
+    2 + 4, and "parent 0 ( - )" 5 + 2 less 2.
+    """
+    texts = {
+        "parent 0": " [ 1 ]",
+        "child 1": " [ 2 ]",
+        "child 2": " none",
+        "child 1 ( - )": None,
+        "parent 0 ( - )": " c",
+    }
+    rollout = roll(WordDraws(texts=texts), limits={"depth": 2})
+    assert (rollout.cost.calls, rollout.cost.failed_calls) == (5, 1)
+    assert rollout.cost.completion_tokens == 4 + 4 + 2 + 2
+    assert (len(rollout.sequences), rollout.total_tokens) == (2, 11)

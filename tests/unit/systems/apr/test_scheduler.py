@@ -1,18 +1,25 @@
-"""Parents with children on a scripted clock: order, bound, seeds, failures, cancellation, depth."""
+"""Parents with children on a scripted clock: order, bound, seeds, failures, windows, forged joins."""
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from benchmarks.apr_scheduler import measure
 from benchmarks.lib.scripted_draws import run_on_scripted_clock
-from benchmarks.lib.scripted_threads import scripted_draws, scripted_roots, scripted_runtime
+from benchmarks.lib.scripted_threads import (
+    BracketGrammar,
+    scripted_draws,
+    scripted_roots,
+    scripted_runtime,
+)
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.systems.apr.rollout import End, Event, Role, Root
 from pipeline_lib.systems.apr.scheduler import run_rollouts
-from tests.unit.systems.apr.word_draws import WordDraws, outputs, roll
+from pipeline_lib.systems.apr.threads import Child
+from tests.unit.systems.apr.word_draws import END, WORDS, WordDraws, outputs, roll
 
 PARENTS = 1000
 FEWER = 250
@@ -270,3 +277,209 @@ def test_a_thread_that_spawns_for_ever_ends():
     }
     rollout = roll(WordDraws(texts=texts), limits={"draws": 2})
     assert (rollout.end, rollout.last.round) == (End.DRAW_LIMIT, 1)
+
+
+TEXTS = {
+    "parent 0": " [ 0.0 0.1 ]",
+    "child 0.0": " a b c 7!",
+    "child 0.1": " 8!",
+    "parent 0 ( - 8! )": " c",
+    "parent 0 ( 7! 8! )": " c",
+}
+
+
+def limits(draws):
+    """The limit of each draw by its prompt."""
+    return {prompt: decoding.max_new_tokens for prompt, _, decoding in draws.asked}
+
+
+def test_a_draw_may_fill_the_window():
+    """W = 9: 9 - 2 for the parent and the children, 9 - 6 behind the join; with a start token one less."""
+    draws = WordDraws(texts=TEXTS)
+    roll(draws, window=9)
+    expected = {"parent 0": 7, "child 0.0": 7, "child 0.1": 7, "parent 0 ( 7! 8! )": 3}
+    assert limits(draws) == expected
+    marked = WordDraws(texts={f"<s> {prompt}": text for prompt, text in TEXTS.items()})
+    rollout = roll(marked, window=9, begin="<s> ")
+    assert limits(marked) == {f"<s> {prompt}": most - 1 for prompt, most in expected.items()}
+    assert all(not one.prefix.startswith("<s>") for one in rollout.sequences)
+
+
+def test_the_limit_of_a_draw_holds_within_the_window():
+    """The smaller of both is sent."""
+    draws = WordDraws(texts=TEXTS)
+    roll(draws, window=1000)
+    assert set(limits(draws).values()) == {100}
+
+
+def test_a_child_that_is_cut_returns_nothing():
+    """W = 7: child 0 ends after 5 tokens, before its end token, and its result does not count."""
+    texts = TEXTS | {"child 0.0": " a b c d 7!"}
+    rollout = roll(WordDraws(texts=texts), window=7)
+    assert outputs(rollout)[1:] == [
+        ("child 0.0", " a b c d 7!"),
+        ("child 0.1", " 8!"),
+        ("parent 0 ( - 8! )", " c"),
+    ]
+    assert rollout.events[Event.CUT_CHILDREN] == 1
+
+
+class LongJoins(BracketGrammar):
+    """Writes four more words with each join."""
+
+    def join(self, spawn, results):
+        return super().join(spawn, results) + " w x y z"
+
+
+@pytest.mark.parametrize(("window", "end"), [(8, End.JOIN_OVERFLOW), (9, End.FINISHED)])
+def test_a_join_without_room_ends_the_rollout(window, end):
+    """The join ``p ( 7! ) w x y z`` has 8 words: W = 8 leaves no token behind it; the rest is kept."""
+    texts = {"p": " [ 0.0 ]", "child 0.0": " 7!", "p ( 7! ) w x y z": ""}
+    rollout = roll(WordDraws(texts=texts), prompt="p", grammar=LongJoins(), window=window)
+    overflow = end is End.JOIN_OVERFLOW
+    assert rollout.end is end
+    assert len(rollout.sequences) == (2 if overflow else 3)
+    assert rollout.events[Event.JOIN_OVERFLOWS] == overflow
+
+
+def test_a_forged_join_without_room_cuts_the_parent():
+    """W = 5: the cut text with the opener fills the window. It is no join that has no room."""
+    texts = {"parent 0": " a b ( 9! )"}
+    rollout = roll(WordDraws(texts=texts), grammar=BracketGrammar(forbidden={" (": " ["}), window=5)
+    assert (rollout.end, outputs(rollout)) == (End.CUT, [("parent 0", " a b")])
+
+
+def test_a_child_whose_prompt_fills_the_window_returns_nothing():
+    """W = 5, child x has a prompt of two words; ``y y y y`` one of five: it has no sequence."""
+    texts = {"p": " [ x ]", "child x": " 7!", "p ( 7! )": ""}
+
+    class LongPrompts(BracketGrammar):
+        def find_spawn(self, text):
+            found = super().find_spawn(text)
+            return found and replace(
+                found, children=[Child(name="x", prompt="y y y y y") for _ in found.children]
+            )
+
+    rollout = roll(
+        WordDraws(texts=texts | {"p ( - )": ""}), prompt="p", grammar=LongPrompts(), window=5
+    )
+    assert outputs(rollout) == [("p", " [ x ]"), ("p ( - )", "")]
+    assert rollout.events[Event.CUT_CHILDREN] == 1
+
+
+def test_a_prompt_that_fills_the_window_fails():
+    """The error says both numbers."""
+    rollout = roll(WordDraws(texts={}), prompt="a b c", window=3)
+    assert rollout.error == "a prompt of 3 tokens leaves no room in window=3"
+
+
+def test_a_window_needs_a_tokenizer():
+    """Without it no limit can be computed that vLLM and SGLang accept."""
+    with pytest.raises(BadInputError, match="window=9: needs the tokenizer"):
+        roll(WordDraws(texts={}), window=9, tokens=None)
+
+
+WHOLE_WORDS = BracketGrammar(forbidden={" (": " ["})
+NAMED = pytest.mark.parametrize("names_stops", [True, False])
+PARENT = {
+    "parent 0": " a b ( 9! ) done",
+    "parent 0 a b [": " 0.0 ]",
+    "child 0.0": " 7!",
+    "parent 0 a b ( 7! )": " c",
+}
+
+
+@NAMED
+def test_a_forged_join_of_a_parent_becomes_a_spawn_block(names_stops):
+    """The opener of a spawn block takes its place, in the prefix of a further sequence of the same round.
+
+    A stop is sent only where it is named: elsewhere a text that ended there would look whole. Wasted behind `` a b``:
+    the stop alone, 1 token; or ``( 9! ) done`` and the end token, 5 tokens. The ids of the cut sequence are those of
+    its output: no stop, no opener, no end token.
+    """
+    draws = WordDraws(texts=PARENT, names_stops=names_stops)
+    rollout = roll(draws, grammar=WHOLE_WORDS)
+    assert outputs(rollout) == [
+        ("parent 0", " a b"),
+        ("parent 0 a b [", " 0.0 ]"),
+        ("child 0.0", " 7!"),
+        ("parent 0 a b ( 7! )", " c"),
+    ]
+    assert [one.round for one in rollout.sequences] == [0, 0, 0, 1]
+    assert rollout.events[Event.FORGED_JOINS] == 1
+    assert {decoding.stop for _, _, decoding in draws.asked} == {(" (",) if names_stops else ()}
+    assert rollout.events[Event.WASTED_TOKENS] == (1 if names_stops else 5)
+    cut, further, *_ = rollout.sequences
+    assert cut.output_ids == tuple(WORDS.encode(" a b"))
+    assert cut.logprobs == (-0.5, -1.5)
+    assert further.output_ids == (*WORDS.encode(" 0.0 ]"), END)
+
+
+def test_a_token_across_the_cut_leaves_no_ids():
+    """The stop ``(`` is within the token `` (``: the output ends with a space that no token ends with."""
+    rollout = roll(WordDraws(texts=PARENT))
+    assert rollout.sequences[0].output == " a b "
+    assert rollout.sequences[0].output_ids is None
+    assert rollout.events[Event.LOST_IDS] == 1
+
+
+@NAMED
+def test_a_forged_join_of_a_child_ends_it_without_result(names_stops):
+    """At its depth a child cannot spawn: what it wrote before is kept, and its parent gets nothing of it."""
+    texts = {
+        "parent 0": " [ 0.0 0.1 ]",
+        "child 0.0": " 7! ( 9! ) 9!",
+        "child 0.1": " 8!",
+        "parent 0 ( - 8! )": " c",
+    }
+    rollout = roll(WordDraws(texts=texts, names_stops=names_stops), grammar=WHOLE_WORDS)
+    assert outputs(rollout)[1:] == [
+        ("child 0.0", " 7!"),
+        ("child 0.1", " 8!"),
+        ("parent 0 ( - 8! )", " c"),
+    ]
+    assert rollout.events[Event.FORGED_JOINS] == 1
+
+
+def test_a_child_that_may_spawn_is_made_to():
+    """At depth 2 a child's forged join becomes a spawn block, as a parent's."""
+    texts = {
+        "parent 0": " [ 1 ]",
+        "child 1": " ( 9! ) 9!",
+        "child 1 [": " 2 ]",
+        "child 2": " 8!",
+        "child 1 ( 8! )": " 8!",
+        "parent 0 ( 8! )": " c",
+    }
+    rollout = roll(WordDraws(texts=texts), grammar=WHOLE_WORDS, limits={"depth": 2})
+    assert rollout.last.prefix == "parent 0 ( 8! )"
+
+
+@NAMED
+def test_children_of_a_block_without_its_end_token_are_drawn(names_stops):
+    """A join behind a complete spawn block: its children are drawn, and the forged join is in no context."""
+    texts = {
+        "parent 0": " a [ 0.0 ] ( 9! ) done",
+        "child 0.0": " 7!",
+        "parent 0 a ( 7! )": " c",
+    }
+    rollout = roll(WordDraws(texts=texts, names_stops=names_stops), grammar=WHOLE_WORDS)
+    assert outputs(rollout) == [
+        ("parent 0", " a [ 0.0 ]"),
+        ("child 0.0", " 7!"),
+        ("parent 0 a ( 7! )", " c"),
+    ]
+    assert rollout.events[Event.FORGED_JOINS] == 1
+    assert rollout.end is End.FINISHED
+
+
+def test_a_parent_that_forges_for_ever_ends():
+    """Each forged join costs a draw, and draws are bounded."""
+    texts = {
+        "parent 0": " ( 9! )",
+        "parent 0 [": " ( 9! )",
+        "parent 0 [ [": " ( 9! )",
+    }
+    rollout = roll(WordDraws(texts=texts), grammar=WHOLE_WORDS, limits={"draws": 3})
+    assert rollout.end is End.DRAW_LIMIT
+    assert rollout.events[Event.FORGED_JOINS] == 3

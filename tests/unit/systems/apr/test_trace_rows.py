@@ -1,9 +1,7 @@
 """Which sequences of a trace are trained on, and where their loss begins."""
 
-import shutil
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pipeline_lib.errors import BadInputError
@@ -128,20 +126,3 @@ def test_a_trace_without_a_spawn_is_no_training_without_conditions(tmp_path):
     assert any(row["role"] == "parent" and not row["condition"] for row in rows)
     assert "" not in encode(tmp_path / "data").conditions
     assert "" in encode(tmp_path / "data", conditioned=0.5).conditions
-
-
-def test_encoded_shards_are_reused(small_data, tmp_path):
-    """A later call reads them: the same rows, also where the traces are gone."""
-    sft = AprSftParams(**(ALL | {"failed_children": 2}))
-    data = shutil.copytree(small_data, tmp_path / "data")
-    options = {"num_numbers": 3, "window": 120, "seed": 7, "work": tmp_path / "work"}
-    (tmp_path / "work").mkdir()
-    first = encode_traces(data, "parallel", sft, **options)
-    for part in traces_folder(data, "parallel").glob("*.parquet"):
-        part.unlink()
-    second = encode_traces(data, "parallel", sft, **options)
-    assert (second.conditions, second.dropped) == (first.conditions, first.dropped)
-    assert first.dropped > 0
-    for one, other in zip(first.rows, second.rows, strict=True):
-        assert one.loss_from == other.loss_from
-        assert np.array_equal(one.ids_L, other.ids_L)

@@ -1,15 +1,20 @@
-"""Peers that are made: which of them a training asks, and their tokenizers."""
+"""Problems and peers that are made, and the table of `benchmarks.classmate_arms`."""
 
 import pathlib
 
 import pytest
 
+from benchmarks.classmate_arms import differences_table
+from benchmarks.lib.seeds import over_seeds
 from pipeline_lib.engines.pretrained import load_tokenizer
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams, MadePeerParams, PeerParams
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.store.files import digest_file
+from pipeline_lib.store.files import digest_file, write_json
+from pipeline_lib.study.statistics.paired import DifferenceFinding
+from pipeline_lib.study.study import Difference, Study
 from pipeline_lib.systems.classmate.bodies.peers import make_peers
 from pipeline_lib.systems.classmate.made_models import held_out_peers, make_peer, training_peers
 from pipeline_lib.systems.classmate.problem_files import load_problems
@@ -101,3 +106,56 @@ def test_a_peer_that_is_named_is_kept(tmp_path):
             assert not left.exists()
         else:
             left.rmdir()
+
+
+def test_problems_of_another_kind_are_refused(tmp_path):
+    """A grid can be stated in ways that no rule finds."""
+    for number, split in enumerate(["training"] * 6 + ["evaluation"] * 3):
+        pair = {"input": [[number, 2]], "output": [[2, number]]}
+        (tmp_path / split).mkdir(exist_ok=True)
+        write_json(tmp_path / split / f"puzzle{number}.json", {"train": [pair], "test": [pair]})
+    params = PrepareParams(
+        dataset="arc",
+        source=str(tmp_path),
+        train_problems=3,
+        test_problems=3,
+        bootstrap_problems=3,
+    )
+    with pytest.raises(BadInputError, match="dataset=arc: kind arc has no rule"):
+        load_problems(params, "test", seed=7)
+
+
+def test_the_interval_over_seeds_is_that_of_student():
+    """0, 2 and 4 points: deviation 2, standard error 2 / sqrt 3; t of 2 degrees of freedom is 4.303."""
+    found = over_seeds([0.0, 0.02, 0.04])
+    margin = 4.302653 * 0.02 / 3**0.5
+    assert found == pytest.approx({"value": 0.02, "low": 0.02 - margin, "high": 0.02 + margin})
+
+
+def test_one_seed_has_no_interval_over_seeds():
+    """Its deviation is unknown."""
+    assert over_seeds([0.02]) is None
+
+
+def study(value):
+    """Plain training minus the arm, with bounds at a distance of 3 points."""
+    difference = Difference(
+        arm="plain", reference="w0.5", set="main", measure="pass@1", subset="all", value=-value,
+        low=-value - 0.03, high=-value + 0.03, p=1.0, p_adjusted=None, n=9, of_arm=0.5,
+        of_reference=0.5, finding=DifferenceFinding.GAIN,
+    )  # fmt: skip
+    return Study(
+        system="classmate", seed=7, level=0.95, provenance={}, arms=(), points=(),
+        differences=(difference,), left_out=(), compute={"peers": {}},
+    )  # fmt: skip
+
+
+def test_the_table_has_both_intervals():
+    """Over problems 2 -+ 3 / sqrt 3 points for these three trainings, over seeds 2 -+ 5.0."""
+    table = differences_table([study(value) for value in (0.0, 0.02, 0.04)], ["w0.5"], "plain")
+    cells = [next(iter(column.cells)) for column in table.columns]
+    assert [column.header for column in table.columns][3:] == [
+        "mean (95 % over problems)",
+        "(95 % over seeds)",
+    ]
+    assert cells[2:] == ["+0.0, +2.0, +4.0", "+2.0 (+0.3 to +3.7)", "+2.0 (-3.0 to +7.0)"]

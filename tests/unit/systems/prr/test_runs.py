@@ -1,4 +1,4 @@
-"""Training and evaluation by folders: damaged data are named before any compute."""
+"""Training and evaluation by folders: damaged data are named before any compute; the control's core passes."""
 
 import io
 import pathlib
@@ -17,6 +17,7 @@ from pipeline_lib.params.prr import (
 )
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.manifests import MANIFEST_NAME
+from pipeline_lib.systems.prr.bodies import control_params
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, data_digest, read_set
 from pipeline_lib.systems.prr.data.set_writer import write_set
 from pipeline_lib.systems.prr.data.synthetic import ANSWERS_NAME, build_synthetic
@@ -130,3 +131,38 @@ def test_no_example_to_draw(made, data, tmp_path):
     with pytest.raises(BadInputError, match="no example"):
         show_on(data, made / "model", tmp_path / "drawn", PARAMS, count=1)
     assert not (tmp_path / "drawn").exists()
+
+
+TRAIN = PrrTrainParams(steps=10)
+
+
+@pytest.mark.parametrize(
+    ("model", "steps"),
+    [
+        # 4 branches of 8 passes against 1.
+        ({"num_branches": 4}, 40),
+        # With 3 scorings of half a pass each, 4 (8 + 3 / 2) = 38 against 8 + 1 / 2: 44.7 steps for 10.
+        (
+            {
+                "num_branches": 4,
+                "scorer_checks": True,
+                "layers": 2,
+                "alpha": 0.1,
+                "comm_interval": 3,
+            },
+            45,
+        ),
+    ],
+)
+def test_the_control_has_more_steps_of_one_branch(model, steps):
+    params = PrrParams(model=PrrModelParams(steps=8, **model), train=TRAIN)
+    control = control_params(params)
+    assert control is not None
+    assert control.train == TRAIN.model_copy(update={"steps": steps})
+    assert control.model == params.model.model_copy(update={"num_branches": 1})
+
+
+def test_one_branch_has_no_control():
+    """Nor has a run that asks for none."""
+    assert control_params(PrrParams(model=PrrModelParams(num_branches=1))) is None
+    assert control_params(PrrParams(control=False)) is None

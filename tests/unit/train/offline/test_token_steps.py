@@ -1,9 +1,17 @@
-"""Steps by tokens, and passes of similar lengths."""
+"""Steps by tokens, passes of similar lengths and their loss; labels of SFT rows."""
 
+import numpy as np
+import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.train.offline.token_steps import cut_passes, padded_length, plan_steps
+from pipeline_lib.train.bootstrap import make_tokenizer
+from pipeline_lib.train.offline.bucketed_sft import pad, summed_loss
+from pipeline_lib.train.offline.labelled_scores import IGNORED
+from pipeline_lib.train.offline.sft import tokenize
+from pipeline_lib.train.offline.token_steps import TokenRow, cut_passes, padded_length, plan_steps
+from tests.unit.train.offline.test_matrix_optimizer import small_llama
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=30)
 
@@ -52,3 +60,52 @@ def test_short_sequences_are_not_padded_to_long_ones():
     """One of 200 and eight of 30 in passes of 256: eight together take 8 x 32, and one alone 208."""
     passes = cut_passes([30] * 4 + [200] + [30] * 4, pass_tokens=256)
     assert [len(some) for some in passes] == [1, 8]
+
+
+def row(length: int, loss_from: int) -> TokenRow:
+    ids = np.random.default_rng(length).integers(2, 32, length).astype(np.int32)
+    return TokenRow(ids_L=ids, loss_from=loss_from)
+
+
+ROWS = [row(9, 4), row(3, 0), row(6, 5)]
+
+
+def test_padding_has_no_label():
+    """Of 3 x 9 columns, padded to 16, those behind a row and before its loss are ignored."""
+    ids_BL, labels_BL = pad(ROWS, pad_id=0)
+    assert ids_BL.shape == labels_BL.shape == (3, 16)
+    assert (labels_BL != IGNORED).sum(1).tolist() == [5, 3, 1]
+    assert ids_BL[1, 3:].tolist() == [0] * 13
+    assert labels_BL[2, 5] == ids_BL[2, 5] == ROWS[2].ids_L[5]
+
+
+def test_the_loss_is_the_sum_over_single_rows():
+    """By the model's own mean loss of each row alone, times its labelled tokens that are predicted: 5, 2, 1."""
+    model = small_llama()
+    whole = summed_loss(model, *pad(ROWS, pad_id=0))
+    single = 0.0
+    for one, predicted in zip(ROWS, (5, 2, 1), strict=True):
+        ids_BL, labels_BL = pad([one], pad_id=0)
+        single += model(input_ids=ids_BL, labels=labels_BL).loss.item() * predicted
+    assert whole.item() == pytest.approx(single, rel=1e-5)
+
+
+def test_prefixes_have_no_gradient():
+    """A token that occurs in prefixes alone, and is no candidate of the loss, moves nothing as a target."""
+    model = small_llama()
+    ids_BL, labels_BL = pad([row(9, 4)], pad_id=0)
+    other_BL = labels_BL.clone()
+    other_BL[:, :4] = IGNORED
+    assert torch.equal(summed_loss(model, ids_BL, labels_BL), summed_loss(model, ids_BL, other_BL))
+
+
+TOKENIZER = make_tokenizer(["2,3=5\n", "3+2=5"])
+
+
+def test_only_completion_and_end_token_are_labelled():
+    """2,3=5 and newline are six unlabelled tokens; 3+2=5 and the end token are six labels."""
+    row = tokenize({"prompt": "2,3=5\n", "completion": "3+2=5"}, TOKENIZER)
+    completion = [*TOKENIZER.encode("3+2=5"), TOKENIZER.eos_token_id]
+    assert row["input_ids"] == [*TOKENIZER.encode("2,3=5\n"), *completion]
+    assert row["labels"] == [-100] * 6 + completion
+    assert len(completion) == 6

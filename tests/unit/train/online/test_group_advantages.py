@@ -1,4 +1,4 @@
-"""The seam between advantage rules and TRL: bit-identical to TRL for the rules that TRL has."""
+"""Rewards from verdicts, and the seam between advantage rules and TRL: bit-identical for the rules that TRL has."""
 
 import pathlib
 from collections.abc import Sequence
@@ -10,14 +10,22 @@ import torch
 from datasets import Dataset
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM
 from trl.trainer.grpo_config import GRPOConfig
 from trl.trainer.grpo_trainer import GRPOTrainer
 
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.train import Method
 from pipeline_lib.train.advantages.gdpo import gdpo
 from pipeline_lib.train.advantages.rules import AdvantageRule, find_rule
 from pipeline_lib.train.library_logs import silence_libraries
+from pipeline_lib.train.methods import train_policy
+from pipeline_lib.train.online.rewards import make_verified_reward
 from pipeline_lib.train.online.trl_internals import VerifiedGrpoTrainer
 from pipeline_lib.train.weights.policies import load_policy
+from pipeline_lib.verdicts import Status, Verdict
+from pipeline_lib.verify.dispatch import open_verifier
 
 PROMPT = {"prompt": "2,3=5\n"}
 ASK_TRL: dict[str, dict[str, Any]] = {
@@ -147,3 +155,45 @@ def test_the_seam_groups_the_parts_and_uses_the_result(base: pathlib.Path, tmp_p
         scored = trainer._generate_and_score_completions([dict(PROMPT) for _ in range(8)])
     assert seen == [(2, 4, 2)]
     assert scored["advantages"].tolist() == [0, 1, 2, 0, 4, 5, 6, 7]
+
+
+GOLD = CountdownGold(numbers=(2, 3), target=5)
+
+
+class FailingVerifier:
+    """A verifier that always fails internally."""
+
+    def judge(self, items):
+        failed = Verdict(status=Status.VERIFIER_ERROR, strict=None, lenient=None)
+        return [failed for _ in items]
+
+
+def test_right_is_one_and_wrong_is_zero():
+    """Of three completions for 2, 3 -> 5 only the first is a solution."""
+    with open_verifier(VerifyParams()) as verifier:
+        reward = make_verified_reward({"p": GOLD}, verifier)
+        rewards = reward(completions=["3+2=5", "3*2=6", "five"], problem_id=["p"] * 3, prompts=[])
+    assert rewards == [1.0, 0.0, 0.0]
+
+
+def test_a_verifier_failure_is_no_reward():
+    """None, not 0: TRL then leaves the path out of its group."""
+    reward = make_verified_reward({"p": GOLD}, FailingVerifier())
+    assert reward(completions=["3+2=5"], problem_id=["p"]) == [None]
+
+
+def test_groups_of_equal_rewards_do_not_change_the_policy(
+    base: pathlib.Path, request_for, tmp_path: pathlib.Path
+):
+    """A barely trained policy solves nothing, so every advantage is 0: no change and no NaN."""
+    request = request_for(
+        Method.GRPO,
+        tmp_path / "out",
+        train={"warm_start_steps": 0, "steps": 2, "lr": 0.1, "entropy_coef": 0},
+    )
+    summary = train_policy(request)
+    assert summary.last["reward"] == 0
+    assert summary.last["equal_groups"] == 1
+    before = AutoModelForCausalLM.from_pretrained(base).state_dict()
+    after = AutoModelForCausalLM.from_pretrained(tmp_path / "out").state_dict()
+    assert all(before[name].equal(after[name]) for name in before)

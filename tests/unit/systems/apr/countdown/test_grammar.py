@@ -1,4 +1,4 @@
-"""Spawn blocks, results and joins of both styles."""
+"""Spawn blocks, results and joins of both styles; nodes and searches of the compact data."""
 
 import pytest
 
@@ -6,13 +6,15 @@ from pipeline_lib.engines.chat_model import Completion
 from pipeline_lib.records import FinishReason
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.compact import CompactSearch
+from pipeline_lib.systems.apr.countdown.compact import CompactSearch, parallel_trace, serial_trace
 from pipeline_lib.systems.apr.countdown.compact import parallel_trace as compact_trace
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
 from pipeline_lib.systems.apr.countdown.published import parallel_trace as published_trace
+from pipeline_lib.systems.apr.countdown.search import estimate, make_root, successors
 from pipeline_lib.systems.apr.countdown.tokens import make_tokenizer
 from pipeline_lib.systems.apr.draw_text import TextTokens, keep
 from pipeline_lib.systems.apr.threads import Child
+from tests.unit.systems.apr.countdown.texts import GOLDEN, show
 
 COMPACT = CountdownGrammar(style="compact")
 PUBLISHED = CountdownGrammar(style="published")
@@ -158,3 +160,106 @@ def test_a_number_of_any_length_is_no_node():
     spawn = COMPACT.find_spawn(spawning(f"{START}0,{'9' * 5000}"))
     assert spawn is not None
     assert spawn.children[0].prompt is None
+
+
+def search(numbers=(3, 5, 12), target=27, **options) -> CompactSearch:
+    settings = {"beam": 3, "sub_beam": 4, "max_value": 100} | options
+    return CompactSearch(numbers=numbers, target=target, **settings)
+
+
+def test_the_texts_are_those_of_the_golden_file():
+    """A problem that three children miss, and one that both searches solve, to the byte."""
+    traces = [
+        trace(search(target=target))
+        for target in (27, 20)
+        for trace in (parallel_trace, serial_trace)
+    ]
+    assert "".join(map(show, traces)) == (GOLDEN / "apr_compact.txt").read_text("utf-8")
+
+
+def operations(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.startswith(lines.EXPLORE)]
+
+
+def test_no_operation_is_repeated():
+    """5 and 5 make one sum with 8 each, of which one is listed."""
+    listed = operations(parallel_trace(search((5, 5, 8), 18, beam=20)).sequences[0].output)
+    assert len(listed) == len({line.split(",")[0] for line in listed})
+    assert sum("5+8=13" in line for line in listed) == 1
+
+
+def test_no_value_exceeds_the_limit():
+    """12*9 = 108 is left out at 100, and listed at 200."""
+    for limit, expected in ((100, False), (200, True)):
+        text = parallel_trace(search((9, 12, 2), 54, beam=20, max_value=limit)).sequences[0].output
+        assert ("12*9=108" in text or "9*12=108" in text) == expected
+
+
+def test_a_serial_search_ends_at_the_goal():
+    """12+3=15, 15+5=20: nothing is explored after it but the summary path."""
+    [only] = serial_trace(search(target=20)).sequences
+    assert only.solved
+    before, _, after = only.output.partition(f"20,20 {lines.GOAL}")
+    assert len(operations(after)) == 2
+    assert "20,20" not in before
+
+
+def test_the_claim_after_a_join_is_one_line():
+    """The parent states the outcome alone, since the path stands in the join."""
+    ends = [parallel_trace(search(target=target)).sequences[-1].output for target in (20, 27)]
+    assert ends == [f"\n20,20 {lines.GOAL}", f"\n{lines.NO_SOLUTION}"]
+
+
+def test_four_numbers_are_searched_depth_first():
+    """A child turns to each node of its own directly after the operation that leads to it."""
+    child = parallel_trace(search((3, 5, 7, 12), 97, max_value=200)).sequences[1]
+    written = child.output.split("\n")
+    for place, line in enumerate(written):
+        found = lines.EXPLORE_LINE.fullmatch(line)
+        if found and len(lines.read_numbers(found["numbers"])) == 2:
+            assert lines.MOVE_LINE.fullmatch(written[place + 1])
+            assert lines.STATE_LINE.fullmatch(written[place + 2])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "target", "expected"),
+    [
+        # Factors of 12 from 2 on: 2, 3, 4, 6, 12. |5-4| + |9-12| = 1 + 3, where 9-6 is as far.
+        ((5, 9), 12, 4),
+        # 1 is no factor here: |1-2| = 1.
+        ((1,), 12, 1),
+        # A prime has itself alone: |10-13| + |20-13| = 3 + 7.
+        ((10, 20), 13, 10),
+    ],
+)
+def test_the_heuristic_is_the_distance_to_factors(numbers, target, expected):
+    """Each number adds its distance to the nearest factor of the target, of 2 or more."""
+    assert estimate(numbers, target) == expected
+
+
+def test_successors_are_all_operations_by_cost():
+    """Two numbers have a sum, a product, a difference and an exact quotient; ties keep this order."""
+    found = [
+        (node.operation, node.numbers, node.cost) for node in successors(make_root((2, 8), 10), 10)
+    ]
+    # Factors of 10: 2, 5, 10. Costs: 10 -> 0, 4 -> 1, 6 -> 1, 16 -> 6.
+    assert found == [
+        ("2+8=10", (10,), 0),
+        ("8-2=6", (6,), 1),
+        ("8/2=4", (4,), 1),
+        ("2*8=16", (16,), 6),
+    ]
+
+
+def test_the_result_comes_last():
+    """The other numbers keep their order, and the result follows them."""
+    by_operation = {node.operation: node.numbers for node in successors(make_root((3, 7, 5), 9), 9)}
+    assert by_operation["3+7=10"] == (5, 10)
+    assert by_operation["5-3=2"] == (7, 2)
+    assert "7/5=1" not in by_operation
+
+
+def test_zero_divides_nothing():
+    """A difference of 0 leads to no quotient by it."""
+    operations = [node.operation for node in successors(make_root((0, 4), 4), 4)]
+    assert sorted(operations) == ["0*4=0", "0+4=4", "4-0=4"]

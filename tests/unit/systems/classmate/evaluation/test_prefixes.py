@@ -1,9 +1,13 @@
-"""Prefixes that an evaluation asks peers about."""
+"""Prefixes that an evaluation asks peers about, and the controls that a gain counts against."""
 
+import pytest
+
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.classmate import ClassmateEvaluateParams, ClassmateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance
+from pipeline_lib.systems.classmate.evaluation.policies import chosen_controls
 from pipeline_lib.systems.classmate.evaluation.prefixes import Asked, asked_for, cut_paths, shuffled
 from pipeline_lib.verify.dispatch import open_verifier
 from pipeline_lib.verify.judged_paths import judge_paths
@@ -48,3 +52,32 @@ def test_each_problem_gets_the_first_path_of_the_next_one():
     ]
     moved = [(path.problem_id, path.prefixes[0.5].text) for path in shuffled(paths)]
     assert moved == [("p", "c\n"), ("q", "a\n")]
+
+
+ARMS = ["base", "plain", "blind", "w0.1", "w0.5"]
+
+
+def test_without_names_they_are_all_between_the_first_and_the_last():
+    """Of two policies the first is the control."""
+    assert chosen_controls(ARMS, ()) == ["plain", "blind", "w0.1"]
+    assert chosen_controls(ARMS[:2], ()) == ["base"]
+
+
+def test_an_arm_that_is_not_named_is_no_control():
+    """A gain with the weight 0.5 need not exceed that with 0.1."""
+    assert chosen_controls(ARMS, ("plain", "blind")) == ("plain", "blind")
+
+
+@pytest.mark.parametrize(
+    ("policies", "named", "message"),
+    [
+        (ARMS, ("plian",), "--control plian: is none of base, plain, blind, w0.1"),
+        (ARMS, ("w0.5",), "--control w0.5: is none of"),
+        (["base"], (), "base: one policy"),
+    ],
+)
+def test_unusable_names(policies, named, message):
+    """One line that says what there is."""
+    with pytest.raises(BadInputError, match=message) as error:
+        chosen_controls(policies, named)
+    assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Blocks of the core: sizes, scales and positions."""
+"""Blocks of the core: sizes, scales, positions; noise of latents."""
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from pipeline_lib.systems.prr.model.layers import (
     rms_norm,
     truncated_normal_,
 )
+from pipeline_lib.systems.prr.model.numerics import gaussian
 
 SMALL = PrrModelParams(width=16, heads=2, hidden_multiple=8)
 
@@ -100,3 +101,17 @@ def test_a_block_mixes_positions(mixer):
 def test_no_layer_of_the_core_has_a_bias_or_a_gain():
     """All parameters of the core are matrices, as in the published counts."""
     assert all(parameter.ndim == 2 for parameter in Block(SMALL, positions=5).parameters())
+
+
+SEEDS = [2**62 + 1, 5, 6]
+
+
+def test_a_row_depends_on_its_seed_and_the_number_of_the_draw():
+    """Not on the batch; noise has the shape and dtype of what it is for, and the numbers of torch's generator."""
+    like = torch.zeros(3, 4, 7, dtype=torch.bfloat16)
+    together = [torch.Generator().manual_seed(seed) for seed in SEEDS]
+    alone = torch.Generator().manual_seed(SEEDS[1])
+    for _ in range(3):
+        found = gaussian(like, together)
+        assert (found.shape, found.dtype) == (like.shape, like.dtype)
+        assert torch.equal(found[1], torch.randn(4, 7, generator=alone).bfloat16())

@@ -1,11 +1,17 @@
-"""Resharding the carry of a checkpoint for another number of processes."""
+"""The average of a model's weights, and resharding of a carry for another number of processes."""
 
 import pytest
 import torch
+from torch import nn
 
 from pipeline_lib.systems.prr.training.devices import Devices
-from pipeline_lib.systems.prr.training.ema import Ema
-from pipeline_lib.systems.prr.training.run_state import RunState, load_state, save_carry, save_state
+from pipeline_lib.systems.prr.training.run_state import (
+    Ema,
+    RunState,
+    load_state,
+    save_carry,
+    save_state,
+)
 from tests.unit.systems.prr.small_models import small_trm
 
 CARRY = {
@@ -47,3 +53,37 @@ def test_a_model_without_carry_resumes(tmp_path):
     state = make_state({"steps_B": torch.arange(12)})
     load_state(state, tmp_path, devices=Devices(rank=0, world=1, device=torch.device("cpu")))
     assert (state.step, state.carry) == (2, None)
+
+
+def made() -> tuple[nn.Linear, Ema]:
+    """One weight at 1, averaged with decay 3/4."""
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, 1.0)
+    return model, Ema(model, decay=0.75)
+
+
+def test_average_by_hand():
+    """1, then 3/4 x 1 + 1/4 x 5 = 2, then 3/4 x 2 + 1/4 x 6 = 3."""
+    model, ema = made()
+    for value, average in ((5.0, 2.0), (6.0, 3.0)):
+        nn.init.constant_(model.weight, value)
+        ema.update()
+        assert ema.state_dict()["weight"].item() == pytest.approx(average)
+
+
+def test_the_average_is_applied_within_the_block():
+    """The trained weights are restored after the block, also after an exception."""
+    model, ema = made()
+    nn.init.constant_(model.weight, 5.0)
+    ema.update()
+    with ema.applied():
+        assert model.weight.item() == 2
+    assert model.weight.item() == 5
+
+    def failing() -> None:
+        with ema.applied():
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        failing()
+    assert model.weight.item() == 5

@@ -1,4 +1,4 @@
-"""Schedules of a training: learning rates, temperature, averaged weights.
+"""Schedules of a training: learning rates, temperature, averaged weights; what diverges is an error.
 
 The steps are watched by torch's own hooks on optimizers, from outside of the training.
 """
@@ -14,6 +14,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from pipeline_lib.errors import DivergedError
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.systems.prr.model.saved_model import LOG_NAME, load_model
 from pipeline_lib.systems.prr.training.optimizer import AdamATan2
@@ -98,3 +99,37 @@ def test_the_temperature_falls_over_the_first_part(tmp_path):
     assert expected[0] == 1
     assert expected[-2:] == [0.2, 0.2]
     assert [entry["tau"] for entry in log] == pytest.approx(expected)
+
+
+BLOWN_UP = {"optimizer": "adamw", "warmup_steps": 0, "lr": 1e30}
+SELDOM = {"log_every": 100, "checkpoint_every": 100}
+
+
+@pytest.mark.parametrize(
+    ("train", "said"),
+    [
+        ({"log_every": 3, "checkpoint_every": 100}, "step 3: diverged, loss"),
+        ({"log_every": 100, "checkpoint_every": 4}, "step 4: diverged, loss"),
+        (SELDOM, "step 7: diverged, loss"),
+        # The loss before the only update is finite; decay then overflows float32 (factor -1e39).
+        (SELDOM | {"steps": 1, "weight_decay": 1e9}, "step 1: diverged, weights"),
+    ],
+    ids=["where it logs", "where it would save", "at its end", "in its last update"],
+)
+def test_a_diverged_training_is_refused(train, said, tmp_path):
+    """A one-line error names step and remedy; neither model nor checkpoint is written."""
+    with pytest.raises(DivergedError, match=said) as refusal:
+        train_latent(small_training(tmp_path / "model", "prr", **(BLOWN_UP | train)))
+    assert "lower prr.train.lr" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_resuming_a_diverging_training_fails_again(tmp_path):
+    """Step 1 is finite and saved; both calls fail at step 2."""
+    for _ in range(2):
+        with pytest.raises(DivergedError, match="step 2"):
+            train_latent(
+                small_training(tmp_path / "model", "trm", **(BLOWN_UP | {"checkpoint_every": 1}))
+            )
+    assert not (tmp_path / "model").exists()
