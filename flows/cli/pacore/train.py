@@ -44,7 +44,7 @@ def base(
     """
     if output.exists():
         raise BadInputError(f"{output}: exists; choose another --output")
-    from pipeline_lib.train.weights.compact_chat import write_compact_chat  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.train.weights.export import write_compact_chat  # noqa: PLC0415 - torch is slow
 
     with replaced(output) as fresh:
         write_compact_chat(policy, fresh)

@@ -22,7 +22,7 @@ from pipeline_lib.store.reuse import Rows, Unit, make_folder, make_shard
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.systems.pacore.settings import call_tokens, check_compaction, require_chat_format
 from pipeline_lib.train.weights import policies
-from pipeline_lib.train.weights.compact_chat import write_compact_chat
+from pipeline_lib.train.weights.export import write_compact_chat
 from pipeline_lib.verify.dispatch import open_verifier
 from pipeline_lib.verify.judged_paths import judge_paths
 

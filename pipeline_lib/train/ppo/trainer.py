@@ -24,12 +24,22 @@ from pipeline_lib.train.online.rewards import RewardFunction
 from pipeline_lib.train.online.rollouts import PathSource
 from pipeline_lib.train.phases import MakeTrainer, Row
 from pipeline_lib.train.ppo import losses
-from pipeline_lib.train.ppo.drawing import draw_metrics, select_trainable
 from pipeline_lib.train.ppo.gae import Experience, make_experience
 from pipeline_lib.train.ppo.losses import TokenMeans
-from pipeline_lib.train.ppo.path_batch import PathBatch, TokenPath, collate
-from pipeline_lib.train.ppo.token_scores import TokenScores, compute_logprobs, score_tokens
-from pipeline_lib.train.ppo.value_head import SaveValueHead, ValueHead
+from pipeline_lib.train.ppo.path_batch import (
+    PathBatch,
+    TokenPath,
+    collate,
+    draw_metrics,
+    select_trainable,
+)
+from pipeline_lib.train.ppo.token_scores import (
+    SaveValueHead,
+    TokenScores,
+    ValueHead,
+    compute_logprobs,
+    score_tokens,
+)
 from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.policies import Policy
 

@@ -1,4 +1,4 @@
-"""Export of a model with adapters merged into it, in any precision, as a Hugging Face folder."""
+"""Exports as Hugging Face folders: a model with adapters merged into it, and a policy from scratch as a chat model."""
 
 import pathlib
 import shutil
@@ -9,11 +9,12 @@ from typing import Literal
 import torch
 
 from pipeline_lib.engines.precision import RECORD
+from pipeline_lib.engines.tokens import COMPACT_TEMPLATE
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.trained import write_record
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.train.library_logs import silence_libraries
-from pipeline_lib.train.weights import adapters, models
+from pipeline_lib.train.weights import adapters, models, policies
 from pipeline_lib.train.weights.policies import load_tokenizer
 
 Dtype = Literal["float32", "bfloat16", "float16"]
@@ -63,3 +64,30 @@ def export_model(
             if card.is_file():
                 shutil.copyfile(card, fresh / _CARD)
     return Exported(num_weights=model.num_parameters(), dtype=name)
+
+
+TAGS: Sequence[str] = ("<think>", "</think>")
+
+
+def write_compact_chat(source: str, folder: pathlib.Path) -> None:
+    """Write the policy of ``source`` into ``folder``, with `COMPACT_TEMPLATE` and a token for each of `TAGS`.
+
+    The embedding of a new token is the mean of all others. Up to rounding, prompts without these tokens have the
+    same logits as before, but for the new tokens.
+
+    Raises:
+        BadInputError: the policy cannot be read.
+    """
+    policy = policies.load_policy(source)
+    model, tokenizer = policy.model, policies.load_tokenizer(source)
+    known = len(tokenizer)
+    # Ordinary tokens: special ones would be missing in decoded text.
+    tokenizer.add_tokens(list(TAGS), special_tokens=False)
+    tokenizer.chat_template = COMPACT_TEMPLATE
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    with torch.no_grad():
+        for embedding in {model.get_input_embeddings(), model.get_output_embeddings()}:
+            embedding.weight[known:] = embedding.weight[:known].mean(dim=0)
+    models.save_model(model, folder)
+    tokenizer.save_pretrained(folder)
+    write_record(folder, (), start=source)

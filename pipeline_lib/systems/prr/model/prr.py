@@ -7,7 +7,7 @@ by its own loss. Branch vectors b are always trained, because every step in the 
 The initial latents h are trained only with ``grad_steps`` = ``steps``; otherwise the first steps
 run without gradients and h keeps its random initialisation. Communication is differentiated only
 inside the gradient steps; by default the last one is one step earlier, and ``comm_gradient``
-extends the gradient to include it. Unused branches may be reinitialised (see `restarts`).
+extends the gradient to include it. Unused branches may be reinitialised (see `reinit_dead_branches`).
 
 Axes: B rows, K branches (times rollouts in predictions), N = B x K, S positions with the prefix,
 L positions without it, D channels, V tokens of the vocabulary.
@@ -20,16 +20,17 @@ from pipeline_lib.params.prr import PrrLossParams, PrrModelParams
 from pipeline_lib.systems.prr.model import losses
 from pipeline_lib.systems.prr.model.branches import (
     BranchVectors,
+    accumulate_demand,
     communicate,
     communication_steps,
     core_passes,
     first_grad_step,
+    reinit_dead_branches,
 )
 from pipeline_lib.systems.prr.model.embeddings import InputEmbedding
 from pipeline_lib.systems.prr.model.layers import Blocks, linear
 from pipeline_lib.systems.prr.model.numerics import NoiseSource, autocast, compute_dtype, gaussian
 from pipeline_lib.systems.prr.model.protocol import Batch, BranchOutput, Carry, Sizes, StepOutput
-from pipeline_lib.systems.prr.model.restarts import accumulate_demand, reinit_dead_branches
 from pipeline_lib.systems.prr.model.scorer import Scorer
 
 

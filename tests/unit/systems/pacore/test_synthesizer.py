@@ -25,7 +25,7 @@ from pipeline_lib.systems.pacore.synthesizer import (
 )
 from pipeline_lib.train.bootstrap import make_tokenizer, save_blank_policy
 from pipeline_lib.train.methods import schedule_stored_rows, schedule_warm_start
-from pipeline_lib.train.weights.compact_chat import write_compact_chat
+from pipeline_lib.train.weights.export import write_compact_chat
 from pipeline_lib.train.weights.gguf_import import import_gguf
 from pipeline_lib.train.weights.models import load_model
 from tests.unit.train.weights.gguf_files import tiny_llama, write_gguf

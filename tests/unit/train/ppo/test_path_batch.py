@@ -7,8 +7,13 @@ from hypothesis import strategies as st
 
 from pipeline_lib.train.advantages.rules import find_rule
 from pipeline_lib.train.online.rollouts import DrawnPath
-from pipeline_lib.train.ppo.drawing import draw_metrics, select_trainable
-from pipeline_lib.train.ppo.path_batch import PathBatch, TokenPath, collate
+from pipeline_lib.train.ppo.path_batch import (
+    PathBatch,
+    TokenPath,
+    collate,
+    draw_metrics,
+    select_trainable,
+)
 
 ids = st.lists(st.integers(1, 9), min_size=1, max_size=5)
 paths = st.lists(

@@ -13,9 +13,8 @@ from pipeline_lib.train.online.live_rollouts import LiveRollouts
 from pipeline_lib.train.online.rollouts import DrawnPath
 from pipeline_lib.train.phases import TrainContext, run_phase
 from pipeline_lib.train.ppo.path_batch import TokenPath, collate
-from pipeline_lib.train.ppo.token_scores import compute_logprobs
+from pipeline_lib.train.ppo.token_scores import FILE_NAME, ValueHead, compute_logprobs
 from pipeline_lib.train.ppo.trainer import PpoTrainer
-from pipeline_lib.train.ppo.value_head import FILE_NAME, ValueHead
 from tests.unit.train.ppo.conftest import params_of, phase_of
 
 END = 1

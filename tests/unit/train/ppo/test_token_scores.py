@@ -11,8 +11,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.train.online.draw_trainer import keep_reference
 from pipeline_lib.train.ppo.path_batch import TokenPath, collate
-from pipeline_lib.train.ppo.token_scores import compute_logprobs, score_tokens
-from pipeline_lib.train.ppo.value_head import FILE_NAME, ValueHead
+from pipeline_lib.train.ppo.token_scores import FILE_NAME, ValueHead, compute_logprobs, score_tokens
 from pipeline_lib.train.weights.adapters import make_lora_config
 from pipeline_lib.train.weights.policies import load_policy
 

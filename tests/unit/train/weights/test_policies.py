@@ -13,8 +13,7 @@ from pipeline_lib.params.train import Method
 from pipeline_lib.train.bootstrap import make_base_policy
 from pipeline_lib.train.methods import train_policy
 from pipeline_lib.train.token_budget import Tokens
-from pipeline_lib.train.weights.compact_chat import write_compact_chat
-from pipeline_lib.train.weights.export import export_model
+from pipeline_lib.train.weights.export import export_model, write_compact_chat
 from pipeline_lib.train.weights.policies import load_policy, save_policy
 
 

@@ -16,8 +16,7 @@ from pipeline_lib.train.methods import schedule_stored_rows, train_policy
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.online.live_rollouts import rounded_weights
 from pipeline_lib.train.phases import Phase, TrainContext, run_phase
-from pipeline_lib.train.weights.compact_chat import write_compact_chat
-from pipeline_lib.train.weights.export import export_model
+from pipeline_lib.train.weights.export import export_model, write_compact_chat
 from pipeline_lib.train.weights.models import training_dtype
 from pipeline_lib.train.weights.policies import load_policy
 from tests.unit.train.weights.half_models import held_out_loss, stored_in
