@@ -69,11 +69,8 @@ def read_record(model: pathlib.Path) -> ThreadModelRecord:
 def choose_condition(model: pathlib.Path, record: ThreadModelRecord, amount: int | None) -> str:
     """The condition of a model's prompts, as written before them.
 
-    Args:
-        model: folder, for the message.
-        record: of the model.
-        amount: children or tokens; 0: no condition. None: no condition if the model was trained without one
-            as well, else the largest of its training.
+    ``amount`` is of children or tokens; 0: no condition. None: no condition if the model was trained without one as
+    well, else the largest of its training.
 
     Raises:
         BadInputError: the model was not trained on it.

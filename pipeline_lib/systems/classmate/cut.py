@@ -55,10 +55,7 @@ def cut_chain(steps: Sequence[str], *, share: float, first_leak: int | None) -> 
 
     A step counts if it has a new number or word; n ends with the step that gives the answer away, which counts.
 
-    Args:
-        steps: all steps of the chain.
-        share: in (0, 1).
-        first_leak: index of the step that gives the answer away; None if none does.
+    ``share`` is in (0, 1), ``first_leak`` the index of the step that gives the answer away; None if none does.
     """
     counted = [
         place for place, is_new in enumerate(_are_new(steps)) if is_new or place == first_leak

@@ -51,13 +51,8 @@ def fuse(
     verified rewards 1, 0, 1 and scores 1, None, 0 of one peer give the bonuses 1, 1/2, 0 and the rewards
     1 + 1/2, 0 + 1/4, 1 + 0.
 
-    Args:
-        base: verified rewards, 0 or 1.
-        scores: success of continuations of each path's prefix.
-        empty: success of continuations of the empty prefix, for the problem of each path.
-        params: weight, aggregation, fusion, gate and whether the bonus is relative to ``empty``.
-        group_size: paths of a group, which are adjacent.
-        crowded: by peer: paths whose prefix leaves it no room; None: none does.
+    ``base`` are verified rewards, 0 or 1; ``scores`` successes from each path's prefix, ``empty`` from the empty prefix
+    of its problem. Paths of a group are adjacent. ``crowded`` has, by peer, the paths whose prefix leaves it no room.
     """
     crowded = crowded or {name: [False] * len(base) for name in scores}
     bonus: list[float | None] = [None] * len(base)
@@ -182,10 +177,8 @@ def hash_bonus(
     Where means differ from the bonuses, they are stretched about their own mean to the deviation of the
     bonuses: 0 for one of eight paths and 1 for seven with another prefix may become 7/4 and 3/4.
 
-    Args:
-        bonuses: one per path, behind the gate; None: it has none.
-        paths: None: it keeps its bonus.
-        seed: the root seed; the preference is the same in all problems and draws of a training.
+    ``bonuses`` are behind the gate; a path that is None keeps its own. ``seed`` is the root seed: the preference is the
+    same in all problems and draws of a training.
     """
     places: dict[tuple[str, bool], list[int]] = defaultdict(list)
     for place, path in enumerate(paths):

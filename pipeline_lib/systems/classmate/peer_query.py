@@ -68,10 +68,7 @@ class PeerQuery:
         The empty prefixes are a call of their own, so that the other call is the same whether they are
         known or not.
 
-        Args:
-            problems: of each path.
-            prefixes: None: there is nothing to ask.
-            step: of the training.
+        ``problems`` and ``prefixes`` are of each path; there is nothing to ask about a prefix that is None.
         """
         if self._empty is None:
             self._empty = rewind(self.folder, step=step)

@@ -39,13 +39,7 @@ def make_classmate_rewards(
 
     With weight 0 the peers are asked and logged, and the reward is the verified one.
 
-    Args:
-        peers: at least one.
-        problems: of the rows of the training.
-        params: of the reward.
-        train: method, group size and advantage rule.
-        seed: root seed of the training.
-        folder: of this training's key alone, for `draw_files`.
+    ``problems`` are of the rows; ``folder`` is of this training's key alone, for `draw_files`.
 
     Raises:
         BadInputError: the method has no place for the bonus.

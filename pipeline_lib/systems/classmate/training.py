@@ -101,11 +101,7 @@ def train_actor(
 ) -> TrainingSummary:
     """Train an actor with ``peers``, or plainly without any; an interrupted training is resumed.
 
-    Args:
-        training: what it depends on.
-        peers: ready for calls.
-        progress: called after each step.
-        replaces: the model of another training in the output is replaced, not refused.
+    With ``replaces`` the model of another training in the output is replaced, not refused.
 
     Raises:
         BadInputError: the base cannot be loaded, the method has no place for the bonus, a peer cannot read the

@@ -42,11 +42,8 @@ class PathSource(Protocol):
     ) -> list[DrawnPath]:
         """One path for each prompt, in order; the prompts of a group are adjacent.
 
-        Args:
-            prompts: rendered, special tokens included.
-            model: the policy with its present weights, unwrapped, with adapters if it has any.
-            tokenizer: of the policy.
-            step: optimizer steps so far. A second draw at one step gives other paths.
+        ``prompts`` are rendered, special tokens included; ``model`` is the policy, unwrapped, with adapters if it has
+        any; ``step`` counts optimizer steps. A second draw at one step gives other paths.
         """
         ...
 

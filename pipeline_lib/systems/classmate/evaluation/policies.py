@@ -71,17 +71,9 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
 ) -> bool:
     """Evaluate policies on the same problems with the same seeds; a killed evaluation continues.
 
-    Args:
-        policies: Hugging Face folders by name: the start, others, and last the policy in question.
-        problems: of the test split.
-        peers: ready for calls, with distinct names.
-        data: folder of paths and continuations, which a killed evaluation continues from.
-        reports: folder of metrics, page and tables of the study.
-        params: sections classmate, sample, evaluate, verify and serve, and the seed.
-        logs: folder of the log of an engine's server.
-        held_out: names of the peers that were asked in no training.
-        controls: names of those that a gain counts against; empty: all between the first and the last.
-        on_progress: called with finished work.
+    ``policies`` are folders by name: the start, others, and last the policy in question. A gain counts against the
+    ``controls``, by default all between the first and the last. ``held_out`` are names of peers that were asked in no
+    training; ``data`` is the folder of paths and continuations, ``reports`` of the study.
 
     Returns:
         True if another call would draw no path, and ask for no continuation, again.

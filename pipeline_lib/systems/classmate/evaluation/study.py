@@ -103,13 +103,8 @@ def classmate_study(
 ) -> tuple[Study, list[Series], list[Attempt]]:
     """The study with its claims, and what it was made from.
 
-    Args:
-        judged: paths and scores.
-        evaluate: ks, resamples and confidence_level.
-        seed: root seed.
-        provenance: see `Study`.
-        is_blind: the last policy was trained with the blind bonus.
-        draws_without_peers: draws of its training in which no peer gave a score; None if unknown.
+    ``is_blind``: the last policy was trained with the blind bonus; ``draws_without_peers``: draws of its training in
+    which no peer gave a score, None if unknown.
 
     Raises:
         BadInputError: no problem has the scored paths that pass@k needs.

@@ -104,12 +104,8 @@ def probe_chains(
 ) -> Probed:
     """Continue each chain from 0 to all of its steps, and write one line each to ``output``, in order.
 
-    Args:
-        chains: with distinct ids.
-        output: JSON-lines file to write.
-        setting: draws, control and verifier.
-        opening: opens the peers, once everything else is checked.
-        on_progress: called with finished and all pairs of a chain and a peer.
+    ``opening`` opens the peers, once everything else is checked; ``on_progress`` is called with finished and all pairs
+    of a chain and a peer.
 
     Raises:
         BadInputError: unusable chains, output or peers, or an unfinished output of other work.

@@ -41,10 +41,8 @@ class Subset:
 def read_subset(source: pathlib.Path, wanted: str) -> Subset:
     """Read one subset.
 
-    Args:
-        source: a folder with ``NAME/*.json`` or ``*_NAME_challenges.json``, or the prefix of the
-            combined files' paths, such as ``kaggle/arc-agi``.
-        wanted: ``NAME``, or ``NAME=PATH`` with a folder or a challenges file elsewhere.
+    ``source`` is a folder with ``NAME/*.json`` or ``*_NAME_challenges.json``, or the prefix of the combined files'
+    paths, such as ``kaggle/arc-agi``; ``wanted`` is ``NAME``, or ``NAME=PATH`` with a folder or challenges file elsewhere.
 
     Raises:
         BadInputError: the subset is absent or ambiguous, or a puzzle is invalid.
