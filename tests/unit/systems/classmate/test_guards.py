@@ -88,23 +88,6 @@ def test_an_ignored_prefix_has_no_lift(reward_of):
         assert relative(chains) == [1.0, 1.0]
 
 
-def test_a_wrong_chain_earns_at_most_the_weight(reward):
-    """A useful prefix with a wrong end: 0 + w, below the 1 of a right chain with a useless prefix."""
-    wrong = USEFUL + USELESS + "\\boxed{9}"
-    assert rewards_of(reward, wrong, USELESS + USEFUL + LAST) == [0.5, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("gate", "expected"), [("when_right", [0.0, 1.5]), ("negative_when_wrong", [-0.5, 1.5])]
-)
-def test_gates_take_it_from_a_wrong_chain(reward_of, gate, expected):
-    """The same prefix is useful to the peer in both chains."""
-    peer = ScriptedPeer(name="x", write=write)
-    reward = reward_of([peer], [APPLES], gate=gate, keep=(0.5,))
-    wrong, right = USEFUL + USELESS + "\\boxed{9}", USEFUL + USELESS + LAST
-    assert rewards_of(reward, wrong, right) == expected
-
-
 @pytest.mark.parametrize("filler", ["So it is.\n", ".\n", "...\n", USELESS])
 def test_filler_before_the_answer_moves_no_cut(reward, filler):
     """Half of four steps is two, which are useless. Five lines that say nothing, or the same again, are no steps:

@@ -240,12 +240,6 @@ def test_a_failed_peer_is_no_score_of_zero(reward_of, tmp_path):
     assert draw["failures"]["dead"] == {"the actor died": 3}
 
 
-def test_without_any_peer_the_base_remains(reward_of):
-    """All peers are dead."""
-    dead = FailingPeer(name="dead", write=adds)
-    assert reward_of([dead], PROBLEMS)([("sum", RIGHT), ("sum", WRONG)]) == [1.0, 0.0]
-
-
 def test_a_verdict_without_a_status_is_a_failure(reward_of, tmp_path):
     """The verifier fails on what the peer wrote after 2+3=5; its reason is counted, and 0 is no score."""
 

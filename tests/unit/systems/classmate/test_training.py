@@ -3,9 +3,6 @@
 import json
 import pathlib
 import shutil
-import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -157,55 +154,27 @@ def test_a_broken_training_resumes_exactly(method, models, tmp_path):
             assert line[figure] == metrics[figure] == pytest.approx(value)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ONLINE)
-def test_sigkill_changes_nothing(method, models, tmp_path):
-    """Killed once it has printed step 3 of 6, then run again in a process of its own: equal digests."""
-
-    def run(output: str, *, kill_after: str | None = None) -> int:
-        arguments = [str(models), str(tmp_path / output), method.value, json.dumps(INTERRUPTED)]
-        command = [sys.executable, "-m", tiny_training.__name__, *arguments]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout:
-                if line.strip() == kill_after:
-                    process.kill()
-        return process.returncode
-
-    assert run("a") == 0
-    assert run("b", kill_after="3") == -signal.SIGKILL
-    assert not (tmp_path / "b").exists()
-    assert run("b") == 0
-    digests = [manifests.read_manifest(tmp_path / name).digest for name in "ab"]
-    assert digests[0] == digests[1]
+def training_in(folder, models) -> ActorTraining:
+    """A training of one step with a plain base, in ``folder``."""
+    steps = {"steps": 1, "batch_size": 2, "group_size": 2, "warm_start_steps": 0}
+    params = TrainParams(method=Method.GRPO, control=False, threads=1, **steps)
+    return ActorTraining(
+        base=str(models / "base"),
+        problems=tiny_training.PROBLEMS,
+        output=folder / "actor",
+        draws=folder / "draws",
+        trackers=folder / "trackers",
+        params=Params(
+            sample=SampleParams(max_new_tokens=12),
+            classmate=ClassmateParams(keep=(0.5,), train=params),
+        ),
+    )
 
 
 def test_a_finished_training_needs_no_draws(models, tmp_path):
     """Their folder is deleted: the same call again trains nothing and ends."""
-    params = Params(
-        sample=SampleParams(max_new_tokens=12),
-        classmate=ClassmateParams(
-            keep=(0.5,),
-            train=TrainParams(
-                method=Method.GRPO,
-                steps=1,
-                batch_size=2,
-                group_size=2,
-                warm_start_steps=0,
-                control=False,
-                threads=1,
-            ),
-        ),
-    )
-    training = ActorTraining(
-        base=str(models / "base"),
-        problems=tiny_training.PROBLEMS,
-        output=tmp_path / "actor",
-        draws=tmp_path / "draws",
-        trackers=tmp_path / "trackers",
-        params=params,
-    )
+    training, steps = training_in(tmp_path, models), []
     peer = ScriptedPeer(name="peer", write=adder)
-    steps = []
     for _ in range(2):
         train_actor(training, [peer], progress=lambda step, *_: steps.append(step))
         shutil.rmtree(training.draws, ignore_errors=True)
@@ -214,22 +183,11 @@ def test_a_finished_training_needs_no_draws(models, tmp_path):
 
 def test_a_model_of_another_training_is_replaced_by_a_run_alone(models, tmp_path):
     """A command refuses it, and it stays."""
-    output = tmp_path / "actor"
-    shutil.copytree(models / "base", output)
-    before = weights(output)
-    train = TrainParams(method=Method.GRPO, steps=1, batch_size=2, group_size=2, warm_start_steps=0)
-    training = ActorTraining(
-        base=str(models / "base"),
-        problems=tiny_training.PROBLEMS,
-        output=output,
-        draws=tmp_path / "draws",
-        trackers=tmp_path / "trackers",
-        params=Params(
-            sample=SampleParams(max_new_tokens=12), classmate=ClassmateParams(train=train)
-        ),
-    )
+    training = training_in(tmp_path, models)
+    shutil.copytree(models / "base", training.output)
+    before = weights(training.output)
     with pytest.raises(BadInputError, match="holds the model of another training"):
         train_actor(training, (), progress=lambda *_: None)
-    assert weights(output) == before
+    assert weights(training.output) == before
     train_actor(training, (), progress=lambda *_: None, replaces=True)
-    assert weights(output) != before
+    assert weights(training.output) != before

@@ -1,8 +1,6 @@
-"""A training of six steps on two problems, with peers in this process; as a program, one to be killed."""
+"""A training of six steps on two problems, with peers in this process."""
 
-import json
 import pathlib
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,16 +104,4 @@ def train(
             key="key",
             progress=progress,
         )
-    )
-
-
-if __name__ == "__main__":
-    folder, into = map(pathlib.Path, sys.argv[1:3])
-    train(
-        folder,
-        into,
-        Method(sys.argv[3]),
-        peers_of(folder),
-        classmate=json.loads(sys.argv[4]),
-        progress=lambda step, *_: print(step, flush=True),
     )

@@ -97,22 +97,23 @@ def step(trainer):
     }
 
 
+def logprobs_of(model, sequence):
+    """Of the drawn tokens of one sequence, by the logits of the whole model."""
+    ids = torch.tensor(sequence.ids_L, dtype=torch.long)
+    picked = slice(sequence.loss_from - 1, len(ids) - 1)
+    scores = model(input_ids=ids[None]).logits[0].log_softmax(-1)
+    return scores[picked].gather(-1, ids[1:][picked, None])[:, 0]
+
+
 def by_single_sequences(trainer, base):
-    """Loss and gradients of the formula, a sequence at a time, by the logits of the whole model."""
+    """Loss and gradients of the formula, a sequence at a time."""
     model, start = trainer.model, load_policy(str(base)).model
     total = 0.0
     for one, advantage in zip(ROLLOUTS, ADVANTAGES, strict=True):
         for sequence in one.sequences:
-            ids = torch.tensor(sequence.ids_L, dtype=torch.long)
-            picked = slice(sequence.loss_from - 1, len(ids) - 1)
-
-            def logprobs(of, ids=ids, picked=picked):
-                scores = of(input_ids=ids[None]).logits[0].log_softmax(-1)
-                return scores[picked].gather(-1, ids[1:][picked, None])[:, 0]
-
-            new = logprobs(model)
+            new = logprobs_of(model, sequence)
             ratio = (new - new.detach()).exp()
-            log_ratio = logprobs(start).detach() - new
+            log_ratio = logprobs_of(start, sequence).detach() - new
             k3 = log_ratio.exp() - 1 - log_ratio
             total += (-advantage * ratio).mean() / len(one.sequences) + KL_COEF * k3.mean()
     loss = total / 7
@@ -210,14 +211,8 @@ def test_later_updates_keep_the_probabilities_of_the_drawing_policy(trainer_of, 
         with torch.no_grad():
             for parameter, weight in zip(model.parameters(), weights, strict=True):
                 parameter.copy_(weight)
-            found = []
-            for one in ROLLOUTS:
-                for sequence in one.sequences:
-                    ids = torch.tensor(sequence.ids_L, dtype=torch.long)
-                    picked = slice(sequence.loss_from - 1, len(ids) - 1)
-                    scores = model(input_ids=ids[None]).logits[0].log_softmax(-1)
-                    found.append(scores[picked].gather(-1, ids[1:][picked, None])[:, 0])
-        return torch.cat(found)
+            rows = [logprobs_of(model, row) for one in ROLLOUTS for row in one.sequences]
+        return torch.cat(rows)
 
     old, new = logprobs(before), logprobs(after)
     k3 = (new - old).exp() - 1 - (new - old)

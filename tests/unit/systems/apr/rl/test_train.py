@@ -1,11 +1,6 @@
 """Reinforcement learning of a tiny model of threads: resume, limits, the saved folder, refusals."""
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -104,35 +99,6 @@ def test_the_problems_of_both_trainings_are_recorded(trained, data):
     assert trained_on(models, by_split["test"]) == []
     [sentence] = trained_on(models, [*by_split["train"], turned, *by_split["test"]])
     assert f" {len(by_split['train']) + 1} of " in sentence
-
-
-@pytest.mark.slow
-def test_a_killed_training_ends_as_an_unbroken_one(trained, model, data, tmp_path):
-    """SIGKILL behind the second checkpoint; the manifests, weights and log included, are equal."""
-    output = tmp_path / "killed"
-    script = (
-        "import pathlib, sys\n"
-        "from pipeline_lib.systems.apr.rl.train import train_by_rl\n"
-        "from pipeline_lib.params.apr import AprRlParams\n"
-        "rl = AprRlParams.model_validate_json(sys.argv[1])\n"
-        "train_by_rl(*map(pathlib.Path, sys.argv[2:]), rl, seed=5)\n"
-    )
-    folders = [str(one) for one in (model, data, output)]
-    process = subprocess.Popen([sys.executable, "-c", script, PARAMS.model_dump_json(), *folders])
-    while process.poll() is None and not list(tmp_path.rglob("checkpoint-2/DONE")):
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not output.exists()
-    steps: list[int] = []
-    train(
-        model,
-        data,
-        output,
-        progress=lambda step, _total, _metrics: steps.append(step),
-    )
-    assert steps[0] > 2
-    assert manifests.read_manifest(output) == manifests.read_manifest(trained)
 
 
 class Broken(Exception):  # noqa: N818 - in place of a kill
