@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.kinds.arc import ARC, ArcGold
-from pipeline_lib.kinds.code import CODE, CodeGold
-from pipeline_lib.kinds.countdown import COUNTDOWN, CountdownGold
-from pipeline_lib.kinds.kind import Kind
-from pipeline_lib.kinds.math import MATH, MathGold
+from pipeline_lib.kinds.code import CodeGold
+from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance
 from pipeline_lib.verdicts import Status, Verdict
 from tests.unit.synthetic_grids import grids
@@ -107,20 +106,6 @@ def test_verdict_row_is_the_same_however_long_it_took():
     quick = Verdict(status=Status.WRONG, strict=False, lenient=False, seconds=0.1)
     slow = Verdict(status=Status.WRONG, strict=False, lenient=False, seconds=3.0)
     assert quick.row() == slow.row()
-
-
-@pytest.mark.parametrize(
-    ("gold", "kind"),
-    [
-        (MathGold(answer="1"), MATH),
-        (CodeGold(entry_point="f", tests=""), CODE),
-        (CountdownGold(numbers=(1, 2), target=3), COUNTDOWN),
-        (ArcGold(output=((1, 2),)), ARC),
-    ],
-)
-def test_kind_follows_from_the_gold(gold, kind: Kind[Any]):
-    """The kind of a problem is the kind of its gold."""
-    assert Problem(id="a", question="?", gold=gold, source="made").kind is kind
 
 
 def test_a_gold_is_a_grid():

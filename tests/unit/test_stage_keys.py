@@ -186,7 +186,7 @@ def test_a_comment_in_training_keeps_its_checkpoints_and_a_constant_does_not(tmp
         return [int(line) for line in done.stdout.split()]
 
     def change(edit: Callable[[str], str]) -> None:
-        source = copy.folder / "pipeline_lib" / "training" / "bootstrap.py"
+        source = copy.folder / "pipeline_lib" / "train" / "bootstrap.py"
         source.write_text(edit(source.read_text("utf-8")), "utf-8")
 
     assert steps(breaks_at=11) == list(range(1, 12))

@@ -49,26 +49,19 @@ def write_paths(folder, index, paths, *, key):
     write_shard(folder, index, rows, kind=PATHS, key=key, counts=path_counts(paths))
 
 
-def test_a_shared_prompt_counts_once():
-    """Three paths in one request: 10 prompt tokens once, 3 x 5 completion tokens."""
-    paths = [path("a", i, cached=4) for i in range(3)]
-    assert spent_on(paths) == Spent(
-        requests=1, prompt_tokens=10, cached_tokens=4, completion_tokens=15
-    )
-
-
-def test_every_further_request_pays_for_the_prompt():
-    """One request per path: 10 + 10 + 10 prompt tokens, some of them cached."""
-    paths = [path("a", 0, opens=True), *(path("a", i, cached=9, opens=True) for i in (1, 2))]
-    assert spent_on(paths) == Spent(
-        requests=3, prompt_tokens=30, cached_tokens=18, completion_tokens=15
-    )
-
-
-def test_problems_are_counted_apart():
-    """Two problems with two paths each, in two requests: 2 x 10 prompt tokens, 4 x 5 drawn ones."""
-    paths = [path(problem, i) for problem in "ab" for i in range(2)]
-    assert spent_on(paths) == Spent(requests=2, prompt_tokens=20, completion_tokens=20)
+@pytest.mark.parametrize(
+    ("paths", "spent"),
+    [
+        ([path("a", i, cached=4) for i in range(3)], (1, 10, 4, 15)),
+        ([path("a", i, cached=9 * (i > 0), opens=True) for i in range(3)], (3, 30, 18, 15)),
+        ([path(problem, i) for problem in "ab" for i in range(2)], (2, 20, 0, 20)),
+    ],
+    ids=["a shared prompt counts once", "each request pays for it", "problems are counted apart"],
+)
+def test_what_paths_spend(paths, spent):
+    """Requests, prompt tokens, those of them that were cached, and drawn tokens."""
+    names = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens")
+    assert spent_on(paths) == Spent(**dict(zip(names, spent, strict=True)))
 
 
 def test_cost_by_hand():
@@ -93,15 +86,11 @@ def test_totals_are_what_lies_on_disk(tmp_path):
         key="k",
         counts={"completion_tokens": 1000},
     )
+    assert spent_in(tmp_path / "empty") == Spent()
+    require_budget(tmp_path / "empty", ServeParams(budget_tokens=1))
     assert spent_in(tmp_path) == Spent(requests=4, prompt_tokens=40, completion_tokens=20)
     (tmp_path / "data" / "paths" / "part-00001.manifest.json").write_text("{")
     assert spent_in(tmp_path) == Spent(requests=3, prompt_tokens=30, completion_tokens=15)
-
-
-def test_an_empty_workspace_has_spent_nothing(tmp_path):
-    """Before the first shard there is no folder, and any budget allows one."""
-    assert spent_in(tmp_path) == Spent()
-    require_budget(tmp_path, ServeParams(budget_tokens=1))
 
 
 def test_a_budget_stops_before_the_next_shard_and_can_be_raised(tmp_path):
@@ -175,31 +164,23 @@ def spending(shard, *, engine, end, seconds, gpus=0):
     }
 
 
-def test_evaluated_policies_share_a_draw_but_no_table():
-    """Base 3 s and trained policy 4 s draw by the same seeds: 7 s, not the last of the two."""
-    events = [
-        {**spending(0, engine="embedded", end=5, seconds=3.0), "table": "base/paths"},
-        {**spending(0, engine="embedded", end=9, seconds=4.0), "table": "trained/paths"},
-    ]
-    assert engine_time(events).engine_seconds == 7.0
-
-
 def test_workers_of_one_server_wait_together():
     """Waits of 0-10 s, 5-12 s and 20-21 s on one GPU server: it worked for 12 + 1 = 13 s."""
+    waits = [(10, 10.0), (12, 7.0), (21, 1.0)]
     events = [
-        spending(0, engine="vllm", end=10, seconds=10.0, gpus=1),
-        spending(1, engine="vllm", end=12, seconds=7.0, gpus=1),
-        spending(2, engine="vllm", end=21, seconds=1.0, gpus=1),
+        spending(shard, engine="vllm", end=end, seconds=seconds, gpus=1)
+        for shard, (end, seconds) in enumerate(waits)
     ]
     assert engine_time(events) == EngineTime(engine_seconds=13.0, gpu_seconds=13.0)
 
 
 def test_embedded_engines_work_beside_each_other():
-    """10 s and 7 s in two processes add up; a shard drawn again replaces its first draw."""
-    events = [
-        spending(0, engine="embedded", end=5, seconds=3.0),
-        spending(0, engine="embedded", end=10, seconds=10.0),
-        spending(1, engine="embedded", end=12, seconds=7.0),
+    """10 s and 7 s in two processes add up; a shard drawn again replaces its first draw; the 4 s of another
+    policy, which shares the draw but no table, count, too."""
+    draws = [(0, 5, 3.0), (0, 10, 10.0), (1, 12, 7.0)]
+    events = [spending(n, engine="embedded", end=end, seconds=s) for n, end, s in draws]
+    events += [
         {"event": "work", "at": "2026-11-20T12:00:12+00:00"},
+        {**spending(0, engine="embedded", end=9, seconds=4.0), "table": "trained/paths"},
     ]
-    assert engine_time(events) == EngineTime(engine_seconds=17.0, gpu_seconds=0.0)
+    assert engine_time(events) == EngineTime(engine_seconds=21.0, gpu_seconds=0.0)

@@ -31,11 +31,6 @@ def test_completions_of_one_request_share_the_prompt_and_run_side_by_side():
     )
 
 
-def test_a_completion_that_opened_another_request_pays_for_the_prompt_again():
-    """Each request pays for the prompt of 7 tokens."""
-    assert request_cost([completion(1), completion(1, opens=True)]).prompt_tokens == 14
-
-
 def test_two_rounds():
     """Rounds with longest paths of 9 and 4 tokens: a critical path of 13."""
     first = round_cost([[completion(5), completion(9)], [completion(3)]])
@@ -46,20 +41,12 @@ def test_two_rounds():
     assert (both.calls, both.prompt_tokens) == (4, 21)
 
 
-def test_failed_calls_are_counted_as_such():
-    """Failed calls draw nothing and are counted."""
+def test_further_requests_failed_calls_and_scoring():
+    """A further request pays for the prompt again, a failed call draws nothing, scoring lengthens no chain."""
+    assert request_cost([completion(1), completion(1, opens=True)]).prompt_tokens == 14
     found = request_cost([completion(0, error="gone"), completion(4)])
     assert (found.calls, found.failed_calls, found.completion_tokens) == (2, 1, 4)
-
-
-def test_a_scoring_pass_lengthens_no_chain():
-    """Scoring adds tokens and no critical path."""
-    found = request_cost([completion(4)]).then(Cost(scoring_tokens=11))
-    assert (found.critical_tokens, found.scoring_tokens, found.completion_tokens) == (4, 11, 4)
-
-
-def test_nothing_is_neutral():
-    """An empty cost is neutral in both sums."""
-    one = request_cost([completion(4)])
-    assert one.then(NOTHING) == one.beside(NOTHING) == NOTHING.then(one) == one
+    scored = found.then(Cost(scoring_tokens=11))
+    assert (scored.critical_tokens, scored.scoring_tokens, scored.completion_tokens) == (4, 11, 4)
+    assert found.then(NOTHING) == found.beside(NOTHING) == NOTHING.then(found) == found
     assert request_cost([]) == NOTHING

@@ -5,8 +5,8 @@ import pathlib
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -45,38 +45,25 @@ def child_processes():
 
 
 def test_the_next_user_gets_the_same_one_and_its_processes(processes):
-    """Two batches, one verifier, and the second one starts nothing."""
+    """Two batches, one verifier, the second one starts nothing, and closing leaves no process."""
     first = judged()
     started = processes()
     assert started
     assert judged() is first
     assert processes() == started
+    close_pooled_verifiers()
+    assert processes() == []
 
 
 def test_two_at_once_get_two():
     """A verifier in use is never given to another; later both are found again."""
     with pooled_verifier(PARAMS) as first, pooled_verifier(PARAMS) as second:
         assert first is not second
+        with ThreadPoolExecutor(2) as threads:
+            found = list(threads.map(lambda verifier: verifier.judge([HARD]), (first, second)))
+        assert [verdict.status for (verdict,) in found] == [Status.CORRECT] * 2
     with pooled_verifier(PARAMS) as third, pooled_verifier(PARAMS) as fourth:
         assert {id(third), id(fourth)} == {id(first), id(second)}
-
-
-def test_threads_judge_at_once():
-    """Three threads hold a verifier each at the same time, and all of them judge."""
-    together = threading.Barrier(3)
-    statuses = []
-
-    def judge():
-        with pooled_verifier(PARAMS) as verifier:
-            together.wait(GIVE_UP_S)
-            statuses.extend(verdict.status for verdict in verifier.judge([HARD]))
-
-    threads = [threading.Thread(target=judge) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert statuses == [Status.CORRECT] * 3
 
 
 def test_other_params_close_it(processes):
@@ -102,14 +89,6 @@ def test_one_whose_user_failed_is_not_kept(processes):
         fail()
     assert processes() == []
     assert judged() is not used[0]
-
-
-def test_closing_leaves_no_process(processes):
-    """Idle verifiers are closed; a later user gets a new one."""
-    first = judged()
-    close_pooled_verifiers()
-    assert processes() == []
-    assert judged() is not first
 
 
 def test_a_forked_process_has_none():

@@ -130,24 +130,6 @@ def test_a_last_line_with_too_few_numbers_is_read_where_there_are_no_steps():
     assert verdict.detail == "it uses 3,8, not 3,3,5"
 
 
-def test_one_number_cannot_be_used_twice():
-    """From a single 5, ``5+5=10`` takes a second 5 that is not there."""
-    assert judge(CountdownGold(numbers=(5,), target=10), "5+5=10").status is Status.WRONG
-    assert judge(CountdownGold(numbers=(5, 5), target=10), "5+5=10").status is Status.CORRECT
-
-
-def test_division_is_exact_over_fractions():
-    """8/(3-8/3) = 8/(1/3) = 24: intermediate fractions are exact, never rounded."""
-    gold = CountdownGold(numbers=(3, 3, 8, 8), target=24)
-    assert judge(gold, "<answer>8/(3-8/3)</answer>").strict
-
-
-def test_negative_intermediate_values():
-    """3-8 = -5, then -5*-2 would need -2; 10--5 = 15 uses the negative result."""
-    gold = CountdownGold(numbers=(3, 8, 10), target=15)
-    assert judge(gold, "3-8=-5\n10--5=15").strict
-
-
 @pytest.mark.parametrize("text", ["", " \n\t", "no idea", "\0" * 50, "\ud800", "24", "\\boxed{24}"])
 def test_no_solution_is_unparsed(text):
     """Text without a calculation scores 0 as unparsed."""
@@ -231,65 +213,6 @@ def test_parentheses_without_partners_are_malformed(form, expression):
     )
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "\\frac{12}{3}",
-        "\\dfrac{12}{3}",
-        "\\frac{12}3",
-        "\\frac {12} {3}",
-        "\\frac{12}{3}=4",
-        "\\left(\\frac{12}{3}\\right)",
-        "12 \\div 3",
-        "[12]/[3]",
-    ],
-)
-def test_boxed_quotients_are_read(written):
-    """12/3 = 4, as LaTeX writes it."""
-    verdict = judge(CountdownGold(numbers=(12, 3), target=4), f"\\boxed{{{written}}}")
-    assert (verdict.status, verdict.rule) == (Status.CORRECT, "boxed")
-
-
-def test_nested_quotients_are_read():
-    """8/(3-8/3) = 24."""
-    gold = CountdownGold(numbers=(3, 3, 8, 8), target=24)
-    assert judge(gold, "\\boxed{\\frac{8}{3-\\frac{8}{3}}}").lenient
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\\boxed{\\frac{12)}{(3}}",
-        "\\boxed{\\frac{12}}",
-        "\\boxed{\\frac12{3}}",
-        "\\boxed{\\frac{1}{2}{3}}",
-    ],
-)
-def test_a_quotient_without_its_two_parts_is_malformed(text):
-    """A parenthesis does not reach out of its part of a fraction."""
-    assert judge(CountdownGold(numbers=(12, 3), target=4), text).lenient is False
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x12/3=4",
-        "1.12/3 = 4",
-        "7+12/3",
-        "y + 12/3",
-        "2^12/3",
-        "12/3.5",
-        "12/3x",
-        "12/3!",
-        "7+" + " " * 59 + "12/3=4, done",
-        "7+" + " " * 420 + "12/3",
-    ],
-)
-def test_a_piece_of_another_expression_is_no_solution(text):
-    """Adjacent characters belong to an expression, wherever a search window ends."""
-    assert judge(CountdownGold(numbers=(12, 3), target=4), text).lenient is False
-
-
 @given(st.lists(st.sampled_from(["1", "26", "+", "(", ")"]), min_size=3, max_size=9).map("".join))
 def test_an_accepted_expression_is_balanced_as_written(expression):
     """Acceptance needs the text itself to be an expression, not the text in one more pair."""
@@ -299,3 +222,61 @@ def test_an_accepted_expression_is_balanced_as_written(expression):
         for end in range(len(expression) + 1)
     ]
     assert not verdict.lenient or (min(depths) == 0 and depths[-1] == 0)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "target", "text", "right"),
+    [
+        # From a single 5, 5+5=10 takes a second 5 that is not there.
+        ((5,), 10, "5+5=10", False),
+        ((5, 5), 10, "5+5=10", True),
+        # 8/(3-8/3) = 8/(1/3) = 24: intermediate fractions are exact, never rounded.
+        ((3, 3, 8, 8), 24, "<answer>8/(3-8/3)</answer>", True),
+        ((3, 3, 8, 8), 24, "\\boxed{\\frac{8}{3-\\frac{8}{3}}}", True),
+        ((3, 8, 10), 15, "3-8=-5\n10--5=15", True),
+    ],
+)
+def test_arithmetic_is_exact(numbers, target, text, right):
+    """With each number once, over fractions and below zero."""
+    assert judge(CountdownGold(numbers=numbers, target=target), text).lenient is right
+
+
+QUOTIENTS = r"""
+\frac{12}{3}
+\dfrac{12}{3}
+\frac{12}3
+\frac {12} {3}
+\frac{12}{3}=4
+\left(\frac{12}{3}\right)
+12 \div 3
+[12]/[3]
+""".strip().split("\n")
+NO_QUOTIENTS = r"""
+\boxed{\frac{12)}{(3}}
+\boxed{\frac{12}}
+\boxed{\frac12{3}}
+\boxed{\frac{1}{2}{3}}
+x12/3=4
+1.12/3 = 4
+7+12/3
+y + 12/3
+2^12/3
+12/3.5
+12/3x
+12/3!
+""".strip().split("\n")
+
+
+@pytest.mark.parametrize("written", QUOTIENTS)
+def test_boxed_quotients_are_read(written):
+    """12/3 = 4, as LaTeX writes it."""
+    verdict = judge(CountdownGold(numbers=(12, 3), target=4), f"\\boxed{{{written}}}")
+    assert (verdict.status, verdict.rule) == (Status.CORRECT, "boxed")
+
+
+@pytest.mark.parametrize(
+    "text", [*NO_QUOTIENTS, "7+" + " " * 59 + "12/3=4, done", "7+" + " " * 420 + "12/3"]
+)
+def test_a_piece_of_another_expression_is_no_solution(text):
+    """No parenthesis reaches out of a part of a fraction; adjacent characters belong to an expression."""
+    assert judge(CountdownGold(numbers=(12, 3), target=4), text).lenient is False

@@ -145,27 +145,6 @@ def test_views_and_named_tuples_cross_as_what_they_are():
     assert crossed(defaultdict(int))["absent"] == 0
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b'{"Decimal":["1E+999999999"]}',
-        b'{"Fraction":[1,0]}',
-        b'{"namedtuple":["P",["x","__class__"],[1,2]]}',
-        b'{"namedtuple":["P",["x"],[1,2]]}',
-        b'{"deque":[[],"9"]}',
-        b'{"range":[0,1,0]}',
-        b'{"datetime":["now"]}',
-        b'{"defaultdict":[5,{"dict":[]}]}',
-        b'{"array":["q",["a"]]}',
-        b'{"ellipsis":["exit"]}',
-    ],
-)
-def test_forged_content_of_a_standard_type_is_refused(data):
-    """Content that its constructor refuses is no value; nor is a number that would fill the memory."""
-    with pytest.raises(NotPlainError):
-        decode(data, refuse)
-
-
 @pytest.mark.parametrize("value", [object(), lambda: 0, iter([]), refuse, Loud, math])
 def test_other_values_are_refused(value):
     """A value that is not plain, at any depth, does not cross."""
@@ -193,26 +172,39 @@ def test_any_bytes_are_a_value_or_refused(data):
         return
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b'{"set":[[1]]}',
-        b'{"dict":[[1]]}',
-        b'{"dict":1}',
-        b'{"type":"object"}',
-        b'{"eval":"1"}',
-        b'{"int":"zz"}',
-        b'{"a":1,"b":2}',
-        b"{}",
-        b'{"int":5}',
-        b'{"complex":[1,2,3]}',
-        b'{"bytes":"0"}',
-        b"9" * 5000,
-        b"\xff",
-    ],
-)
-def test_forged_tags_are_refused(data):
-    """A tag with the wrong content is refused, and no name is ever looked up for it."""
+FORGED = r"""
+{"Decimal":["1E+999999999"]}
+{"Fraction":[1,0]}
+{"namedtuple":["P",["x","__class__"],[1,2]]}
+{"namedtuple":["P",["x"],[1,2]]}
+{"deque":[[],"9"]}
+{"range":[0,1,0]}
+{"datetime":["now"]}
+{"defaultdict":[5,{"dict":[]}]}
+{"array":["q",["a"]]}
+{"ellipsis":["exit"]}
+{"ndarray":["|O",[2],"00"]}
+{"ndarray":["<f8",[1000000],"00"]}
+{"ndarray":["|O",[1000000000],[1]]}
+{"scalar":["|V8",1000000000]}
+{"scalar":["<i8","x"]}
+{"set":[[1]]}
+{"dict":[[1]]}
+{"dict":1}
+{"type":"object"}
+{"eval":"1"}
+{"int":"zz"}
+{"a":1,"b":2}
+{}
+{"int":5}
+{"complex":[1,2,3]}
+{"bytes":"0"}
+"""
+
+
+@pytest.mark.parametrize("data", [*FORGED.encode().split(), b"9" * 5000, b"\xff"])
+def test_forged_content_is_refused(data):
+    """Content that a constructor refuses, sizes in place of values; no name is ever looked up."""
     with pytest.raises(NotPlainError):
         decode(data, refuse)
 
@@ -245,14 +237,9 @@ def test_channel_refuses_frames_that_are_too_large():
 
 @given(PLAIN)
 def test_altered_value_differs(value):
-    """No plain value is equal to its alteration, so a right program fails the control."""
+    """No plain value is equal to its alteration, so a right program fails the control; nor is infinity."""
     assert alter(value) != value
-
-
-@pytest.mark.parametrize("infinite", [math.inf, -math.inf])
-def test_infinity_is_altered(infinite):
-    """Adding to infinity changes nothing, so another value is taken: 0."""
-    assert alter(infinite) == 0.0
+    assert alter(math.inf) == alter(-math.inf) == 0.0
 
 
 @pytest.mark.parametrize("value", [0, 3, -7.5, 1e-9, 1e300, math.inf])
@@ -425,22 +412,6 @@ def test_record_with_forged_attributes_is_refused(pair):
     data = f'{{"opaque":["record","Box",0,{{"dict":[{pair}]}}]}}'.encode()
     with pytest.raises(NotPlainError):
         decode(data, own_records().made)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b'{"ndarray":["|O",[2],"00"]}',
-        b'{"ndarray":["<f8",[1000000],"00"]}',
-        b'{"ndarray":["|O",[1000000000],[1]]}',
-        b'{"scalar":["|V8",1000000000]}',
-        b'{"scalar":["<i8","x"]}',
-    ],
-)
-def test_forged_array_is_refused(data):
-    """Bytes that do not fill the shape, objects as bytes, and sizes in place of values."""
-    with pytest.raises(NotPlainError):
-        decode(data, refuse)
 
 
 @pytest.mark.parametrize("dtype", ["f8", "i2", "?", "U3", "S2", "c16", "M8[D]", "O"])
