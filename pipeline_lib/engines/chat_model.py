@@ -128,16 +128,13 @@ class ChatFormat(Protocol):
     @property
     def digest(self) -> str:
         """Digest of the template."""
-        ...
 
     @property
     def is_compact(self) -> bool:
         """True: a user's message is a kind's compact prompt; the model reads no words."""
-        ...
 
     def render(self, conversation: Conversation) -> str:
         """The prompt for the assistant's next turn, with its special tokens."""
-        ...
 
 
 class ChatModel(Protocol):
@@ -146,32 +143,25 @@ class ChatModel(Protocol):
     @property
     def identity(self) -> str:
         """Digest of the weights, or the server's model id; part of every path's provenance."""
-        ...
 
     @property
     def engine(self) -> str:
         """Name of the engine; part of provenance, since engines differ in the tokens of a seed."""
-        ...
 
     @property
     def adapter(self) -> str | None:
         """``name@version`` of the LoRA adapter in use, or None."""
-        ...
 
     @property
     def arithmetic(self) -> str | None:
         """Precision and way of decoding, for the report; None if unknown."""
-        ...
 
     @property
     def chat_format(self) -> ChatFormat | None:
         """The model's own chat template, or None for a plain completion model."""
-        ...
 
     def room(self, prompt: str) -> int | None:
         """Tokens that the context leaves after a rendered prompt, negative if none; None: unknown."""
-        ...
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """Completions of each request, in the order of its seeds."""
-        ...

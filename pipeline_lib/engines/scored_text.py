@@ -31,4 +31,3 @@ class Scorer(Protocol):
 
     def score(self, texts: Sequence[ScoredText]) -> list[TextScore]:
         """One score per text, in order."""
-        ...

@@ -5,7 +5,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tests.flows import smoke_runs
 from tests.flows.dvc_repositories import Checkout, copy_repository, stages_in
 from tests.flows.fork_server import Forked, ForkServer
 from tests.made_once import made_once, used_together
+from tests.waiting import until
 
 RUN_TIMEOUT_S = 280
 SAME_KERNELS = {
@@ -54,17 +54,11 @@ class Command:
                 start_new_session=True,
             )
 
-    def killed_when(
-        self, reached: Callable[[], bool], *arguments: str | pathlib.Path, give_up_s: float = 200
-    ) -> None:
+    def killed_when(self, reached: Callable[[], bool], *arguments: str | pathlib.Path) -> None:
         """Start the command, and end all its processes with SIGKILL once ``reached`` is true."""
         process = self.started(*arguments)
         try:
-            deadline = time.monotonic() + give_up_s
-            while not reached():
-                assert process.poll() is None, "the command ended before it could be killed"
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+            until(reached, process=process)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -126,6 +120,19 @@ def called(capsys, monkeypatch) -> Called:
         return subprocess.CompletedProcess(arguments, stopped.value.code or 0, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def refused(called) -> Callable[..., str]:
+    """The one line on stderr of a command that ends with an exit code."""
+
+    def line_of(*arguments: str | pathlib.Path, code: int = 2) -> str:
+        done = called(*arguments)
+        assert done.returncode == code, done.stderr
+        [line] = done.stderr.splitlines()
+        return str(line)
+
+    return line_of
 
 
 @pytest.fixture(scope="session")

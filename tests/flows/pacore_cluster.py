@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import psutil
 from starlette.responses import JSONResponse
@@ -179,13 +178,6 @@ def ready(*workers: Command) -> list[Command]:
     for worker in workers:
         worker.wait_for("Ctrl-C")
     return [*workers]
-
-
-def eventually(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + GIVE_UP_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def ended(family: list[psutil.Process]) -> bool:

@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from flows.cli.app import main
 from pipeline_lib.store import manifests
 from pipeline_lib.store.shards import iter_table
 from pipeline_lib.store.workspace import Workspace
@@ -113,19 +112,11 @@ def test_drawn_tokens_count_towards_the_budget(computed):
         (["--engine", "url", "--set", "serve.url=http://127.0.0.1:1/v1"], "serve.engine=url"),
     ],
 )
-def test_bad_arguments_are_one_line(finished_run, capsys, arguments, words):
+def test_bad_arguments_are_one_line(refused, finished_run, arguments, words):
     """They are refused with exit code 2 before any server or worker is started."""
-    with pytest.raises(SystemExit) as stopped:
-        main(["compute-curves", "--workspace", str(finished_run), *arguments])
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert error.strip().count("\n") == 0
+    assert words in refused("compute-curves", "--workspace", finished_run, *arguments)
 
 
-def test_a_workspace_without_a_run_is_bad_input(tmp_path, capsys):
+def test_a_workspace_without_a_run_is_bad_input(refused, tmp_path):
     """The message names the missing file and the remedy."""
-    with pytest.raises(SystemExit) as stopped:
-        main(["compute-curves", "--workspace", str(tmp_path)])
-    assert stopped.value.code == 2
-    assert "reasonloop run" in capsys.readouterr().err
+    assert "reasonloop run" in refused("compute-curves", "--workspace", tmp_path)

@@ -6,7 +6,6 @@ import pytest
 from huggingface_hub import ModelCard
 from inspect_ai.log import read_eval_log
 
-from flows.cli.app import main
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.pacore.message_cache import read_cache
@@ -49,26 +48,19 @@ def test_export_of_the_policy_with_its_card(finished_run, called, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["inspect", "lm-eval", "policy"])
-def test_a_workspace_without_a_run_is_one_line(tmp_path, capsys, kind):
+def test_a_workspace_without_a_run_is_one_line(refused, tmp_path, kind):
     """Exit code 2, and the missing file is named."""
-    with pytest.raises(SystemExit) as stopped:
-        main(["export", kind, "--workspace", str(tmp_path), "--output", str(tmp_path / "out")])
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert "manifest.json: no such file" in error
-    assert error.count("\n") == 1
+    line = refused("export", kind, "--workspace", tmp_path, "--output", tmp_path / "out")
+    assert "manifest.json: no such file" in line
 
 
-def test_export_of_paths_as_a_message_cache(tmp_path, capsys):
+def test_export_of_paths_as_a_message_cache(called, tmp_path):
     """One line a question with the instruction, its answers and the gold; the file is a cache again."""
     line = {"problem_id": "p", "kind": "math", "question": "6 times 7?", "gold": "42"}
     source, output = tmp_path / "paths.jsonl", tmp_path / "cache.jsonl"
     texts = ("\\boxed{42}", None, "\\boxed{41}")
     source.write_text("".join(f"{json.dumps(line | {'text': text})}\n" for text in texts), "utf-8")
-    with pytest.raises(SystemExit) as stopped:
-        main(["export", "pacore-cache", str(source), "--output", str(output)])
-    assert stopped.value.code in {0, None}
-    assert "1 questions" in capsys.readouterr().out
+    assert "1 questions" in called("export", "pacore-cache", source, "--output", output).stdout
     [row] = [json.loads(text) for text in output.read_text("utf-8").splitlines()]
     assert row["responses"] == ["\\boxed{42}", "\\boxed{41}"]
     assert row["ground_truth"] == "42"

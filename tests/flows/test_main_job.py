@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import httpx
 import psutil
@@ -23,6 +22,7 @@ from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.study import read_study
 from pipeline_lib.telemetry import events_size, read_events
 from pipeline_lib.train.weights.policies import LOG_NAME
+from tests.waiting import until
 
 SMOKE = ("--profile", "smoke")
 
@@ -213,11 +213,7 @@ def test_signals_end_the_run_with_their_code(finished_run, reasonloop, tmp_path,
     process = reasonloop.started(
         *("run", "--workspace", tmp_path, *SMOKE, "--set", "sample.shard_size=1")
     )
-    deadline = time.monotonic() + 120
-    while not work_done(tmp_path):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: work_done(tmp_path), process=process)
     family = psutil.Process(process.pid).children(recursive=True)
     assert family
     process.send_signal(number)
@@ -315,35 +311,21 @@ def test_a_concurrent_run_is_refused(finished_run, reasonloop):
         (["--params", "no-such.yaml"], "no-such.yaml"),
     ],
 )
-def test_bad_input_is_one_line(called, tmp_path, arguments, words):
+def test_bad_input_is_one_line(refused, tmp_path, arguments, words):
     """One line with problem and place, exit code 2, no computation."""
-    done = called("run", "--workspace", tmp_path, "--runner", "thread", *arguments)
-    assert done.returncode == 2, done.stderr
-    assert words in done.stderr
-    assert done.stderr.strip().count("\n") == 0, done.stderr
+    assert words in refused("run", "--workspace", tmp_path, "--runner", "thread", *arguments)
     assert not (tmp_path / "data").exists()
     assert not (tmp_path / "models").exists()
 
 
 @pytest.mark.fault("data file cut short", "refused")
-def test_truncated_data_is_refused(called, tmp_path):
+def test_truncated_data_is_refused(refused, tmp_path):
     """A JSON-lines file that ends within a line is named with the line's number."""
     folder = tmp_path / "gsm8k"
     folder.mkdir()
     row = json.dumps({"question": "1+1?", "answer": "#### 2"})
     (folder / "train.jsonl").write_text(f"{row}\n{row[:20]}", encoding="utf-8")
     (folder / "test.jsonl").write_text(f"{row}\n", encoding="utf-8")
-    done = called(
-        "run",
-        "--workspace",
-        tmp_path / "w",
-        "--runner",
-        "thread",
-        "--set",
-        "prepare.dataset=gsm8k",
-        "--set",
-        f"prepare.source={folder}",
-    )
-    assert done.returncode == 2
-    assert "train.jsonl:2" in done.stderr
-    assert done.stderr.strip().count("\n") == 0, done.stderr
+    sets = ("--set", "prepare.dataset=gsm8k", "--set", f"prepare.source={folder}")
+    line = refused("run", "--workspace", tmp_path / "w", "--runner", "thread", *sets)
+    assert "train.jsonl:2" in line

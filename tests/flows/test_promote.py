@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,6 +31,7 @@ from pipeline_lib.publish.promotion.releases import Releases
 from pipeline_lib.store import manifests
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.train.weights import policies
+from tests.waiting import until
 
 PATIENCE_S = 180
 SMOKE = ("--profile", "smoke", "--set", "execution.runner=thread")
@@ -79,14 +79,13 @@ def promote(reasonloop, client) -> Callable[..., Promotion]:
             start_new_session=True,
         )
         started.append(process)
-        deadline = time.monotonic() + PATIENCE_S
-        while (waiting := waiting_offer(client, Workspace(workspace))) is None or (
-            before is not None and waiting.run.id == before.run.id
-        ):
-            assert process.poll() is None, process.stdout.read()
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        return Promotion(process, waiting)
+
+        def later():
+            found = waiting_offer(client, Workspace(workspace))
+            return None if before and found and found.run.id == before.run.id else found
+
+        until(later, process=process)
+        return Promotion(process, later())
 
     yield start
     for process in started:

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from flows.cli.app import main
 from tests.unit.publish.streams.topics import Topics, cluster_for_tests
+from tests.waiting import until
 
 NUM_LINES = 10_000
 GROUP = "judges"
@@ -76,14 +76,6 @@ def lines(count):
     ]
 
 
-def wait_for(condition, process=None):
-    deadline_s = time.monotonic() + GIVE_UP_S
-    while not condition():
-        assert process is None or process.poll() is None, process.log.read_text("utf-8")
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-
-
 def stop(process):
     """End the bridge by SIGTERM; its output."""
     process.send_signal(signal.SIGTERM)
@@ -103,13 +95,13 @@ def test_three_kills_lose_nothing(start, topics):
     for kill in range(3):
         most = NUM_LINES * (kill + 1) // 4
         count = places.randrange(most // 2, most)
-        wait_for(lambda count=count: topics.count(target) > count, process)
+        until(lambda count=count: topics.count(target) > count, process=process)
         time.sleep(places.random() / 10)
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         assert topics.committed(source, GROUP) < NUM_LINES, "the kill came too late"
         process = start(source, target)
-    wait_for(lambda: topics.committed(source, GROUP) == NUM_LINES, process)
+    until(lambda: topics.committed(source, GROUP) == NUM_LINES, process=process)
     stop(process)
     rows = [tuple(row.items()) for row in topics.values(target)]
     repeats = len(rows) - NUM_LINES
@@ -129,14 +121,14 @@ def test_sigterm_drains(start, topics):
     source, target = topics.make("in"), topics.make("out")
     topics.send(source, lines(NUM_LINES))
     process = start(source, target)
-    wait_for(lambda: topics.count(target) > 0, process)
+    until(lambda: topics.count(target) > 0, process=process)
     printed = stop(process)
     done = topics.count(target)
     assert 0 < done < NUM_LINES
     assert f"{done} judged, 0 refused" in printed
     assert topics.committed(source, GROUP) == done
     process = start(source, target)
-    wait_for(lambda: topics.committed(source, GROUP) == NUM_LINES, process)
+    until(lambda: topics.committed(source, GROUP) == NUM_LINES, process=process)
     stop(process)
     assert topics.count(target) == NUM_LINES
 
@@ -147,14 +139,14 @@ def test_a_second_member_shares_the_topic(start, topics):
     source, target = topics.make("in"), topics.make("out")
     topics.send(source, lines(NUM_LINES // 2))
     first = start(source, target)
-    wait_for(lambda: topics.count(target) > 0, first)
+    until(lambda: topics.count(target) > 0, process=first)
     second = start(source, target)
     for part in range(5):
         topics.send(source, lines(NUM_LINES // 10))
         time.sleep(2)
         if part == 3:
             stop(first)
-    wait_for(lambda: topics.committed(source, GROUP) == NUM_LINES, second)
+    until(lambda: topics.committed(source, GROUP) == NUM_LINES, process=second)
     counts = [int(stop(second).rpartition(" judged")[0].split()[-1])]
     assert counts[0] > 0
     ids = collections.Counter(row["id"] for row in topics.values(target))
@@ -162,36 +154,29 @@ def test_a_second_member_shares_the_topic(start, topics):
     assert all(ids[f"line-{number}"] >= 6 for number in range(NUM_LINES // 10))
 
 
-def test_without_the_extra(monkeypatch, capsys):
+def test_without_the_extra(refused, monkeypatch):
     """One line with the command to install it, exit code 2."""
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     for name in ("kafka", "bridge", "publish"):
         monkeypatch.delitem(sys.modules, f"pipeline_lib.publish.streams.{name}", raising=False)
-    with pytest.raises(SystemExit) as ended:
-        main(["stream", "verify", "--brokers", "127.0.0.1:1", "--from", "a", "--to", "b"])
-    assert ended.value.code == 2
-    printed = capsys.readouterr().err
-    assert "confluent_kafka is not installed" in printed
-    assert "pip install 'reasonloop[kafka]'" in printed
-    assert len(printed.strip().splitlines()) == 1
+    line = refused("stream", "verify", "--brokers", "127.0.0.1:1", "--from", "a", "--to", "b")
+    assert "confluent_kafka is not installed" in line
+    assert "pip install 'reasonloop[kafka]'" in line
 
 
-def test_publish_without_a_run(topics, tmp_path, capsys):
+def test_publish_without_a_run(refused, topics, tmp_path):
     """An empty workspace: one line, exit code 2."""
-    with pytest.raises(SystemExit) as ended:
-        main(["stream", "publish", str(tmp_path), "--brokers", topics.brokers, "--to", "trial"])
-    assert ended.value.code == 2
-    assert "no sealed paths" in capsys.readouterr().err
+    command = ("stream", "publish", tmp_path, "--brokers", topics.brokers, "--to", "trial")
+    assert "no sealed paths" in refused(*command)
 
 
-def test_publish_a_finished_run(finished_run, topics, capsys):
+def test_publish_a_finished_run(called, finished_run, topics):
     """The paths of round 1 and of three evaluated policies, each with a verdict."""
     prefix = f"trial-{topics.token}"
-    with pytest.raises(SystemExit) as ended:
-        main(["stream", "publish", str(finished_run), "--brokers", topics.brokers, "--to", prefix])
-    assert not ended.value.code
+    command = ("stream", "publish", finished_run, "--brokers", topics.brokers, "--to", prefix)
+    printed = called(*command).stdout
     paths, verdicts = f"{prefix}.paths", f"{prefix}.verdicts"
     assert topics.count(paths) == topics.count(verdicts) > 0
-    assert f"{topics.count(paths)} paths to {paths}" in capsys.readouterr().out.replace("\n", " ")
+    assert f"{topics.count(paths)} paths to {paths}" in printed.replace("\n", " ")
     draws = {row["id"].partition("/")[0] for row in topics.values(paths)}
     assert draws == {"round-1", "evaluate-base", "evaluate-control", "evaluate-trained"}

@@ -89,7 +89,7 @@ def verify(
     `{"id","kind":"code","entry_point","tests","text"}`,
     `{"id","kind":"program","tests":[{"input","output"}],"checker":"tokens","text"}` or
     `{"id","kind":"arc","gold":[[1,2],[3,4]],"text"}`. Output lines:
-    `{"id","status","strict","lenient","extracted","rule","detail","seconds"}`.
+    `{"id","status","strict","lenient","extracted","rule","score","detail","seconds"}`.
 
     **Example:**
 

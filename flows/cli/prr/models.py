@@ -14,6 +14,7 @@ from flows.cli.options import (
 )
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_evaluation
+from flows.run.admission import check_trackers
 from flows.run.ranks import run_ranks
 from flows.run.terminal import console, say
 from pipeline_lib.engines.gpus import visible_gpus
@@ -61,6 +62,7 @@ def train(
         reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9 --processes 8
     """
     loaded = params.load()
+    check_trackers(loaded.execution)
     count = processes or loaded.prr.train.processes
     if count > 1 and environment("RANK") is None:
         if 0 < (gpus := visible_gpus()) < count:

@@ -212,11 +212,9 @@ class SingleDraws(Protocol):
     @property
     def names_stops(self) -> bool:
         """False: `Completion.stopped_by` is never set, so a stop string and an end token look alike."""
-        ...
 
     async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
         """One completion of a rendered prompt; a failed one has an error."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ import tempfile
 import psutil
 
 from pipeline_lib.engines.known.engine import Launch
-from pipeline_lib.engines.launch import gpu_memory
 from pipeline_lib.errors import ReasonloopError
 
 GRACE_S = 10.0
@@ -100,7 +99,7 @@ class EngineProcess:
         """End it by SIGTERM, after a grace period by SIGKILL.
 
         Raises:
-            ReasonloopError: a process of it is left, or GPU memory that it held.
+            ReasonloopError: a process of it is left.
         """
         self._end(signal.SIGTERM, GRACE_S + _KILL_TIMEOUT_S)
 
@@ -112,7 +111,6 @@ class EngineProcess:
         if self._ended:
             # The session id may have been reused since.
             return
-        pids = {process.pid for process in self.processes}
         # A stopped process (SIGSTOP) handles no signal but SIGKILL before SIGCONT.
         self._subreaper.send_signal(signal.SIGCONT)
         self._subreaper.send_signal(number)
@@ -123,10 +121,6 @@ class EngineProcess:
             self._subreaper.wait()
         self._kill_leftovers()
         self._ended = True
-        if held := gpu_memory.find_leak(pids):
-            raise ReasonloopError(
-                f"{held}; it was held by an engine that has ended; see {self.log}"
-            )
 
     def _kill_leftovers(self) -> None:
         """Kill processes that outlived a killed subreaper."""

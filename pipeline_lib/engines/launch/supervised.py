@@ -83,11 +83,6 @@ class SupervisedEngine:
         self._process: EngineProcess | None = None
         self._watcher = threading.Thread(target=self._watch, name="engine-watch", daemon=True)
 
-    @property
-    def process_ids(self) -> list[int]:
-        """Process ids of the engine."""
-        return [child.pid for child in self._process.processes] if self._process else []
-
     def check(self) -> None:
         """Raise the failure, a ReasonloopError, if the engine was given up."""
         if self.failure is not None:
@@ -106,7 +101,7 @@ class SupervisedEngine:
         """Stop the engine; idempotent.
 
         Raises:
-            ReasonloopError: a process is left, or GPU memory that it held.
+            ReasonloopError: a process is left.
         """
         self._stopping.set()
         try:

@@ -47,11 +47,9 @@ class Worker(Protocol):
     @property
     def card(self) -> WorkerCard:
         """Its capabilities."""
-        ...
 
     def room(self, prompt: str) -> int | None:
         """As `ChatModel.room`. WorkerLostError: there is no answer."""
-        ...
 
     async def draw(self, request: Request, decoding: Decoding) -> list[Completion]:
         """The completions of a request, in the order of its seeds.
@@ -60,4 +58,3 @@ class Worker(Protocol):
             WorkerLostError: the worker was lost before it answered.
             WorkerLeavingError: nothing was drawn.
         """
-        ...

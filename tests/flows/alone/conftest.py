@@ -2,13 +2,13 @@
 
 import pathlib
 import signal
-import time
 from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
 
 from tests.flows.fork_server import ForkServer
+from tests.waiting import until
 
 GIVE_UP_S = 120.0
 
@@ -34,12 +34,11 @@ class Serving:
 
     def wait_for(self, begin: str) -> str:
         """The first line that begins so."""
-        end = time.monotonic() + GIVE_UP_S
-        while not (found := [line for line in self.lines if line.startswith(begin)]):
-            assert self.process.poll() is None, self._stderr.read_text("utf-8")
-            assert time.monotonic() < end
-            time.sleep(0.02)
-        return found[0]
+        try:
+            until(lambda: any(line.startswith(begin) for line in self.lines), process=self.process)
+        except AssertionError as error:
+            raise AssertionError(self._stderr.read_text("utf-8")) from error
+        return next(line for line in self.lines if line.startswith(begin))
 
     @property
     def family(self) -> list[psutil.Process]:

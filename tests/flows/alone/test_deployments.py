@@ -23,11 +23,11 @@ from benchmarks.lib.repository import REPOSITORY
 from flows.server.server import HEARTBEAT_S
 from pipeline_lib.params_file import load_params
 from pipeline_lib.store import manifests
-from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import events_size
 from tests.flows.conftest import SAME_KERNELS
 from tests.flows.deployed_site import RUN_S, Mail, Posts, Site, work_done
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -128,10 +128,6 @@ def unbroken(site):
 
 def smoke(workspace: pathlib.Path | str) -> dict[str, Any]:
     return {"workspace": str(workspace), "profile": "smoke", "overrides": SETTINGS}
-
-
-def tree(root: pathlib.Path) -> dict[pathlib.Path, str]:
-    return {path: digest_file(path) for path in sorted(root.rglob("*")) if path.is_file()}
 
 
 def results(root: pathlib.Path) -> list[str]:
@@ -250,26 +246,6 @@ def test_nightly_runs_from_its_schedule_and_alone(site, unbroken):
         site.stop_worker()
 
 
-def test_a_workspace_in_use_is_left_alone(worker, unbroken):
-    """A worker's run ends with the lease's line while this process holds the workspace, and changes
-    no file; while a worker's run holds it, the command ends with that line.
-    """
-    with Workspace(unbroken).lease():
-        before = tree(unbroken)
-        refused = worker.start("post-training/nightly", **smoke(unbroken))
-        state = worker.awaited(refused, "Failed")["state"]
-        assert tree(unbroken) == before
-    assert f"in use by process {os.getpid()}" in state["message"]
-    root = worker.folder / "held"
-    run_id = worker.start("post-training/nightly", **smoke(root))
-    holder = worker.await_work(root, "bootstrap", 1)
-    done = worker.command("run", "--workspace", root, *COMMAND)
-    assert done.returncode == 1
-    assert f"in use by process {holder}" in done.stderr
-    assert done.stderr.count("\n") == 1
-    worker.awaited(run_id, "Completed")
-
-
 def test_killed_with_its_worker(worker, unbroken):
     """SIGKILL of worker and flow in mid-sampling: within two heartbeats the automation marks the run
     and its subflow runs as crashed, and each channel has one notification without a secret; the
@@ -311,20 +287,6 @@ def test_killed_with_its_worker(worker, unbroken):
     assert not any(CANARY in body for body in by_path.values())
 
 
-def test_killed_alone_it_is_crashed_at_once_by_the_next_run(worker):
-    """SIGKILL of the flow alone, whose worker reports it; the command that comes next marks what is
-    still listed as running before it does any work.
-    """
-    root = worker.folder / "restarted"
-    run_id = worker.start("post-training/nightly", **smoke(root))
-    holder = worker.await_work(root, "bootstrap", 2)
-    os.kill(holder, signal.SIGKILL)
-    done = worker.command("run", "--workspace", root, *COMMAND)
-    assert done.returncode == 0, done.stderr
-    for one in [run_id, *(found["id"] for found in worker.below(run_id))]:
-        assert worker.run(one)["state"]["type"] == "CRASHED"
-
-
 @pytest.mark.fault("worker killed before it starts a claimed run", "cleaned up")
 def test_worker_killed_before_the_start(registered):
     """The run stays `Pending` until the automation marks it as crashed; another worker runs the next."""
@@ -354,10 +316,11 @@ def test_cancelled_in_the_ui(worker, unbroken):
     _, alive = psutil.wait_procs(family, timeout=30)
     assert alive == []
     below = [one["id"] for one in worker.below(run_id)]
-    deadline = time.monotonic() + 3 * HEARTBEAT_S
-    while "RUNNING" in [worker.run(one)["state"]["type"] for one in below]:
-        assert time.monotonic() < deadline
-        time.sleep(1)
+    until(
+        lambda: "RUNNING" not in [worker.run(one)["state"]["type"] for one in below],
+        timeout_s=3 * HEARTBEAT_S,
+        poll_s=1,
+    )
     done = worker.command("run", "--workspace", root, *COMMAND)
     assert done.returncode == 0, done.stderr
     assert results(root) == results(unbroken)
@@ -436,10 +399,7 @@ def test_a_promotion_is_suspended_until_it_is_approved(worker, unbroken, tmp_pat
     run_id = worker.start("promote/gated", workspace=str(unbroken), releases=str(store))
     worker.awaited(run_id, "Suspended")
     process = psutil.Process(worker.workers[-1].pid)
-    deadline = time.monotonic() + RUN_S
-    while process.children(recursive=True):
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    until(lambda: not process.children(recursive=True), timeout_s=RUN_S)
     with Workspace(unbroken).lease():
         answer = {"decision": "approve"}
         resumed = worker.call("POST", f"/flow_runs/{run_id}/resume", run_input=answer)
@@ -462,9 +422,8 @@ def test_the_server_in_the_foreground(site, tmp_path):
             stderr=log,
         )
     try:
-        deadline = time.monotonic() + 120
-        while f"running, process {process.pid}," not in own.command("server", "status").stdout:
-            assert time.monotonic() < deadline
+        running = f"running, process {process.pid},"
+        until(lambda: running in own.command("server", "status").stdout)
         # It waits until the server answers.
         assert "http://127.0.0.1:" in own.command("server", "start").stdout
     finally:

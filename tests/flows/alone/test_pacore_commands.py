@@ -1,20 +1,15 @@
 """`reasonloop pacore` as a user runs it: a file of questions against a server, killed and continued."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
 from flows.cli.app import main
 from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
 from tests.unit.systems.pacore.scripted_chat import by_seed
+from tests.waiting import kill_when
 
 NUM_QUESTIONS = 12
-GIVE_UP_S = 120.0
 
 
 @pytest.fixture
@@ -113,19 +108,10 @@ def test_a_killed_batch_continues(server, questions, tmp_path):
     assert batch(server, questions, unbroken, *options) == 0
     server.always = by_seed(lambda _body: 0.1)
     journal = output.with_name("answers.jsonl.partial")
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "flows.cli", "pacore", "batch", MODEL, str(questions)),
-            *("--output", str(output), *at(server), *options),
-        ]
+    kill_when(
+        lambda: journal.exists() and len(journal.read_text("utf-8").splitlines()) > 4,
+        *("pacore", "batch", MODEL, questions, "--output", output, *at(server), *options),
     )
-    deadline = time.monotonic() + GIVE_UP_S
-    while not (journal.exists() and len(journal.read_text("utf-8").splitlines()) > 4):
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
     finished = {int(line["name"]) for line in read(journal)[1:]}
     assert 4 <= len(finished) < NUM_QUESTIONS
     server.bodies.clear()
@@ -150,63 +136,49 @@ def test_failed_questions_are_asked_again(server, questions, tmp_path, capsys):
     assert all("error" not in row for row in read(output))
 
 
-def test_widths_and_a_population(server, capsys):
-    """10 calls of a population of 3 in 3 steps; 5 calls of one round of 4."""
-    rsa = "pacore.rsa={population: 3, subset: 2, steps: 3}"
-    for setting, calls in ((rsa, 10), ("pacore.widths=[4]", 5)):
-        assert run("solve", MODEL, "What is 1+1?", *at(server), "--set", setting) == 0
-        assert f"{calls} calls" in capsys.readouterr().out
-
-
-def test_bad_ports_are_one_line(capsys):
-    """Of `pacore serve`, as of `pacore master`."""
-    for port in ("-1", "70000"):
-        assert run("serve", MODEL, f"--port={port}") == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert "--port" in line
-
-
-@pytest.mark.parametrize("host", ["a" * 64, "a..b"])
-def test_a_host_that_is_no_name_is_one_line(host, capsys):
-    """A label of a name has 1 to 63 characters."""
-    assert run("solve", MODEL, "Why?", "--master", f"{host}:6400") == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert f"--master {host}:6400: no answer" in line
+NOBODY = ("--master", "127.0.0.1:9")
+BATCH = ("batch", "A", "questions.jsonl", "--output", "answers.jsonl")
+WORKER = ("worker", "A", *NOBODY, "--node-id")
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("arguments", "message"),
     [
-        (["--set", "pacore.widths=[4,0]"], "pacore.widths"),
-        (["--set", "pacore.compaction=some"], "some"),
-        (["--set", "pacore.kind=code"], "pacore.kind"),
-        (["--set", "pacore.early_stop.minimum=1"], "early_stop"),
+        ([*BATCH, "--set", "pacore.early_stop.minimum=1"], "early_stop"),
+        ([*BATCH, *NOBODY], "9: no answer"),
+        ([*BATCH, "--master", "here"], "give HOST:PORT"),
+        ([*BATCH, "--master", f"{'a' * 64}:6400"], f"--master {'a' * 64}:6400: no answer"),
+        ([*BATCH, "--master", "a..b:6400"], "--master a..b:6400: no answer"),
+        ([*BATCH, "--with", "B"], "needs --master"),
+        ([*BATCH, *NOBODY, "--engine", "url"], "the workers have"),
+        (["serve", "A", *NOBODY, "--engine", "url"], "the workers have"),
+        (["serve", "A", "--port=-1"], "--port"),
+        (["serve", "A", "--port=70000"], "--port"),
+        ([*WORKER, "1"], "reasonloop pacore master --port 9"),
+        ([*WORKER, "a/b"], "--node-id a/b"),
+        ([*WORKER, "1", "--node-ip", "127.0.0.2"], "start it with --host"),
+        (["master", "--port", "0"], "--port"),
     ],
 )
-def test_bad_options_make_no_call(server, questions, tmp_path, capsys, options, message):
-    """One line, exit code 2, and no request."""
-    assert batch(server, questions, tmp_path / "answers.jsonl", *options) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line
-    assert server.bodies == []
-    assert [path.name for path in tmp_path.iterdir()] == ["questions.jsonl"]
+def test_bad_options_are_one_line(refused, questions, monkeypatch, arguments, message):
+    """Exit code 2, before Ray is imported, and no file is written."""
+    monkeypatch.chdir(questions.parent)
+    assert message in refused("pacore", *arguments)
+    assert [path.name for path in questions.parent.iterdir()] == ["questions.jsonl"]
 
 
-def test_bad_files_and_models_make_no_call(server, questions, tmp_path, capsys):
-    """An empty file, a line without id, a model that is not served, an output that is the input."""
-    empty, nameless = tmp_path / "empty.jsonl", tmp_path / "nameless.jsonl"
-    empty.write_text("", "utf-8")
-    nameless.write_text('{"messages": []}\n', "utf-8")
-    for model, source, output, message in [
-        (MODEL, empty, "a", "no questions"),
-        (MODEL, nameless, "a", "nameless.jsonl:1: id"),
-        (MODEL, tmp_path / "absent", "a", "no such file"),
-        ("other", questions, "a", "does not serve other"),
-        (MODEL, questions, questions, "is the input itself"),
-    ]:
-        assert batch(server, source, tmp_path / output, model=model) == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert message in line
+def test_bad_files_and_models_make_no_call(refused, server, questions):
+    """A line without id, no file, a model that is not served, an output that is the input."""
+    folder = questions.parent
+    (folder / "nameless").write_text('{"messages": []}\n', "utf-8")
+    for model, source, output, message in (
+        (MODEL, "nameless", "a", "nameless:1: id"),
+        (MODEL, "absent", "a", "no such file"),
+        ("other", "questions.jsonl", "a", "does not serve other"),
+        (MODEL, "questions.jsonl", "questions.jsonl", "is the input itself"),
+    ):
+        command = ("batch", model, folder / source, "--output", folder / output, *at(server))
+        assert message in refused("pacore", *command)
     assert server.bodies == []
 
 

@@ -3,16 +3,15 @@
 import asyncio
 import json
 import pathlib
+import re
 import shutil
 import signal
-import time
 from functools import partial
 
 import httpx
 import openai
 import psutil
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.train.bootstrap import save_blank_policy
@@ -43,13 +42,6 @@ def model(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-def metric(url: str, name: str, **labels: str) -> float:
-    """The sum of a metric over its labels."""
-    text = httpx.get(f"{url}/metrics").raise_for_status().text
-    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
-    return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
-
-
 class Gateway(Serving):
     """The command while it serves."""
 
@@ -74,12 +66,6 @@ class Gateway(Serving):
             if connection.status == psutil.CONN_LISTEN
         }
         return port
-
-    def engine_metric(self, name: str) -> float:
-        return metric(f"http://127.0.0.1:{self.engine_port()}", f"vllm:{name}")
-
-    def gateway_metric(self, name: str, **labels: str) -> float:
-        return metric(self.base_url.removesuffix("/v1"), f"reasonloop_pacore_{name}", **labels)
 
 
 @pytest.fixture(scope="module")
@@ -124,35 +110,6 @@ def test_a_plain_call_is_the_engine_s_own_answer(serving):
     assert answer.usage.total_tokens == expected.usage.total_tokens
 
 
-def test_usage_is_what_the_engine_counted(serving):
-    """Tokens of prompts and completions that the engine counts during one request, and its 5 completions."""
-    names = ("prompt_tokens", "generation_tokens", "request_success")
-    before = [serving.engine_metric(f"{name}_total") for name in names]
-    answer = ask(serving)
-    after = [serving.engine_metric(f"{name}_total") for name in names]
-    spent = [now - then for now, then in zip(after, before, strict=True)]
-    assert spent == [answer.usage.prompt_tokens, answer.usage.completion_tokens, 5]
-    assert 0 < answer.usage.completion_tokens_details.reasoning_tokens <= 4 * 8
-
-
-def test_a_stream_begins_at_once_and_arrives_in_parts(serving):
-    """The first line is a comment within ten seconds; the answer has more than one delta; usage is last."""
-    body = {"model": f"{serving.model}:high", "messages": QUESTION, "seed": 4, "stream": True}
-    body |= {"max_tokens": 32, "stream_options": {"include_usage": True}}
-    start = time.monotonic()
-    url = f"{serving.base_url}/chat/completions"
-    with httpx.stream("POST", url, json=body, timeout=GIVE_UP_S) as response:
-        lines = response.iter_lines()
-        first = next(lines)
-        waited_s = time.monotonic() - start
-        rest = [line for line in lines if line]
-    assert first.startswith(": round 1 of 3, 32 calls")
-    assert waited_s < 10
-    assert rest[-1] == "data: [DONE]"
-    assert sum('"delta":{"content"' in line for line in rest) > 1
-    assert '"reasoning_tokens"' in rest[-2]
-
-
 @pytest.mark.slow
 def test_a_killed_engine_costs_a_retry_and_sigterm_leaves_no_process(start, model, tmp_path):
     """The engine is killed under a request, which is answered; the restart is reported.
@@ -179,7 +136,8 @@ def test_a_killed_engine_costs_a_retry_and_sigterm_leaves_no_process(start, mode
     answer = asyncio.run(ask_and_kill())
     [paths, last] = answer.model_extra["pacore"]["rounds"]
     assert (paths["asked"], paths["failed"], last["failed"]) == (600, 0, 0)
-    assert serving.gateway_metric("retried_calls_total") == 1
+    figures = httpx.get(serving.base_url.replace("/v1", "/metrics")).text
+    assert re.search(r"^reasonloop_pacore_retried_calls_total\{.*\} 1\.0$", figures, re.MULTILINE)
     serving.wait_for("engine restarted: ")
     assert ask(serving).choices[0].message.content == before.choices[0].message.content
     family = serving.family
@@ -203,14 +161,11 @@ def test_a_killed_engine_costs_a_retry_and_sigterm_leaves_no_process(start, mode
         (["PLAIN"], "the model has no chat template"),
     ],
 )
-def test_bad_input_is_one_line(called, model, tmp_path, arguments, message):
+def test_bad_input_is_one_line(refused, model, tmp_path, arguments, message):
     """Exit code 2, and no process is left."""
     plain = shutil.copytree(model, tmp_path / "plain")
     (plain / "chat_template.jinja").unlink()
     given = [word.replace("PLAIN", str(plain)) for word in arguments]
     before = {*psutil.Process().children()}
-    done = called("pacore", "serve", *given, "--workspace", tmp_path, "--port", "19480")
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert message in refused("pacore", "serve", *given, "--workspace", tmp_path, "--port", "19480")
     assert {*psutil.Process().children()} <= before

@@ -85,10 +85,7 @@ def test_a_restart_is_reported_and_sigterm_ends_the_command(serve, model, tmp_pa
         (["MODEL", "--engine", "vllm", "--set", "serve.environment=/none"], "make serve-env"),
     ],
 )
-def test_bad_input_is_one_line(called, model, tmp_path, arguments, message):
+def test_bad_input_is_one_line(refused, model, tmp_path, arguments, message):
     """Exit code 2, before any process is started."""
     given = [word.replace("MODEL", str(model)) for word in arguments]
-    done = called("serve", *given, "--workspace", tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert message in refused("serve", *given, "--workspace", tmp_path)

@@ -1,12 +1,7 @@
 """`reasonloop apr evaluate` and `trace` on a tiny model: in process, over HTTP, killed, and refused."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -16,10 +11,10 @@ from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.apr.evaluation import plans
 from tests.unit.engines.served_model import served
 from tests.unit.systems.apr.learned_model import SOLVED, UNSOLVED, save_record, shared_model, trace
+from tests.waiting import kill_when
 
 FILES = ("rollouts.jsonl", "metrics.json", "report.html")
 FEW = ("--set", "evaluate.resamples=200")
-WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +45,10 @@ def run(*arguments):
 
 def evaluate(models, problems, output, *more):
     return run("evaluate", *models, "--problems", problems, "--output", output, *FEW, *more)
+
+
+def num_lines(journal):
+    return len(journal.read_text("utf-8").splitlines()) if journal.exists() else 0
 
 
 def digests(folder):
@@ -139,26 +138,11 @@ def test_conditions_and_temperatures_are_swept(both, problems, tmp_path):
     assert (tmp_path / "out" / "report.html").read_text("utf-8").count("<figure>") == 3
 
 
-def test_samples_are_votes_at_temperatures_above_0(both, problems, tmp_path, capsys):
-    """3 samples at T = 1: votes of 1, 2 and 3, and pass@3 as an upper bound; greedily one rollout a problem."""
-    options = ("--temperature", "0,1", "--samples", 3)
-    assert evaluate(both, problems, tmp_path / "out", *options) == 0
-    study = read_study(tmp_path / "out" / "metrics.json")
-    points = {one.arm: one for one in study.points if one.measure == "accuracy"}
-    votes = [one.name for one in study.arms if one.base in {"parallel vote", "serial vote"}]
-    bounds = [one.name for one in study.arms if one.upper_bound]
-    assert len(votes) == len(bounds) >= 2 * 3
-    for vote, bound in zip(sorted(votes), sorted(bounds), strict=True):
-        assert points[vote].value <= points[bound].value
-    [equal, *_] = study.differences
-    assert equal.arm.startswith(str(both[0]))
-    assert equal.reference.startswith("serial vote")
-    assert points[equal.reference].cost.drawn >= points[equal.arm].cost.drawn
-    assert "oracle" in capsys.readouterr().out
-
-
-def test_failed_rollouts_are_drawn_again(model, problems, tmp_path):
-    """A journal with a failed rollout of the second model: its group is drawn, the first model's rows are kept."""
+@pytest.mark.parametrize("fault", [{"error": "timed out", "seqs": []}, {"child_error": "timeout"}])
+def test_failed_rollouts_are_drawn_again(model, problems, tmp_path, fault):
+    """A journal whose second model has failed rollouts, of a parent or a child: its group is drawn, the first
+    model's rows are kept.
+    """
     output = tmp_path / "out"
     twin = shutil.copytree(model, tmp_path / "twin")
     assert evaluate([model, twin], problems, output) == 0
@@ -170,13 +154,13 @@ def test_failed_rollouts_are_drawn_again(model, problems, tmp_path):
         for row in changed["piece"]["rows"]:
             row["claim"] = "kept"
             if number == 2:
-                row |= {"error": "timed out", "seqs": []}
+                row.update(fault)
         journal.write_text(f"{key}\n{json.dumps(changed)}\n", "utf-8")
     assert evaluate([model, twin], problems, output) == 0
     assert digests(output) != whole
     rows = list(read_json_lines(output / "rollouts.jsonl"))
     assert [row["claim"] == "kept" for row in rows] == [True, True, False, False]
-    assert not any("error" in row for row in rows)
+    assert not any("error" in row or "child_error" in row for row in rows)
 
 
 @pytest.mark.slow
@@ -189,19 +173,8 @@ def test_a_killed_evaluation_ends_as_an_unbroken_one(model, tmp_path):
     assert evaluate([model], problems, tmp_path / "whole", *options) == 0
     output = tmp_path / "killed"
     command = ["apr", "evaluate", model, "--problems", problems, "--output", output]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", *map(str, (*command, *FEW, *options))],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
     journal = output / "rollouts-1.journal"
-    end = time.monotonic() + WAIT_S
-    while not (journal.exists() and len(journal.read_text("utf-8").splitlines()) > 1):
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    kill_when(lambda: num_lines(journal) > 1, *command, *FEW, *options)
     kept = journal.read_bytes()
     assert len(kept.splitlines()) < 1 + 6
     assert not (output / "metrics.json").exists()
@@ -269,68 +242,55 @@ def test_bad_input_is_one_line(evaluated, capsys, changes, arguments, message):
 
 
 @pytest.mark.parametrize("missing", ["threads.json", "tokenizer.json"])
-def test_a_model_without_record_or_tokenizer_is_refused(model, problems, tmp_path, capsys, missing):
+def test_a_model_without_record_or_tokenizer_is_refused(
+    refused, model, problems, tmp_path, missing
+):
     """Also at a URL, where the folder is all that is known of the model."""
     changed = shutil.copytree(model, tmp_path / "changed")
     (changed / missing).unlink()
     if missing == "tokenizer.json":
         (changed / "tokenizer_config.json").unlink(missing_ok=True)
+    command = ("apr", "evaluate", changed, "--problems", problems, "--output", tmp_path / "out")
     for more in ([], ["--url", "http://127.0.0.1:9/v1"]):
-        assert evaluate([changed], problems, tmp_path / "out", *more) == 2
-        [line] = [one for one in capsys.readouterr().err.splitlines() if one.strip()]
-        assert str(changed) in line
+        assert str(changed) in refused(*command, *more)
 
 
-def test_a_condition_of_the_other_kind_is_refused_in_a_trace(model, capsys):
-    """As by `evaluate`."""
-    assert run("trace", model, "--problem", "3,5,12=27", "--tokens", "64") == 2
-    assert "tokens=64: is for serial models, and none is given" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("problem", "more", "message"),
+    [
+        ("3,5,12=27", ["--tokens", "64"], "tokens=64: is for serial models, and none is given"),
+        *(
+            (text, [], "expected numbers and a target, as in 3,5,12=27")
+            for text in ("3,5,12", "3=27", "a,b=3", "3,5,12=27=27", "")
+        ),
+    ],
+)
+def test_bad_input_of_a_trace_is_one_line(refused, model, problem, more, message):
+    """As of `evaluate`, and a problem in another form."""
+    assert message in refused("apr", "trace", model, "--problem", problem, *more)
 
 
-def test_a_damaged_record_names_its_field(model, tmp_path, capsys):
+def test_a_damaged_record_names_its_field(refused, model, tmp_path):
     """`threads.json` with a window that is no number."""
     changed = shutil.copytree(model, tmp_path / "changed")
     record = read_json(changed / "threads.json")
     (changed / "threads.json").write_text(json.dumps(record | {"window": "wide"}), "utf-8")
-    assert run("trace", changed, "--problem", "3,5,12=27") == 2
-    assert "threads.json: window: " in capsys.readouterr().err
+    line = refused("apr", "trace", changed, "--problem", "3,5,12=27")
+    assert "threads.json: window: " in line
 
 
-@pytest.mark.parametrize("text", ["3,5,12", "3=27", "a,b=3", "3,5,12=27=27", ""])
-def test_a_malformed_problem_of_a_trace_is_refused(model, capsys, text):
-    """With the expected form."""
-    assert run("trace", model, "--problem", text) == 2
-    assert "expected numbers and a target, as in 3,5,12=27" in capsys.readouterr().err
-
-
-def test_an_output_of_another_setting_is_refused(model, problems, tmp_path, capsys):
-    """Its journal is of temperature 0; rollouts of both are never mixed."""
+def test_an_output_of_another_setting_or_code_is_refused(
+    refused, model, problems, tmp_path, monkeypatch
+):
+    """Its journal is of temperature 0, with verdicts and counts of this code; rollouts are never mixed."""
     assert evaluate([model], problems, tmp_path / "out") == 0
     before = digests(tmp_path / "out")
-    assert evaluate([model], problems, tmp_path / "out", "--temperature", "1") == 2
-    assert "is of another input, model, setting or version" in capsys.readouterr().err
+    command = ("apr", "evaluate", model, "--problems", problems, "--output", tmp_path / "out", *FEW)
+    other = "is of another input, model, setting or version"
+    assert other in refused(*command, "--temperature", "1")
     assert digests(tmp_path / "out") == before
-
-
-def test_rollouts_of_other_code_are_drawn_again(model, problems, tmp_path, monkeypatch, capsys):
-    """A journal holds verdicts and token counts; those of another version are refused by a command."""
-    assert evaluate([model], problems, tmp_path / "out") == 0
     monkeypatch.setattr(plans, "code_digest", lambda module: f"other {module}")
-    assert evaluate([model], problems, tmp_path / "out") == 2
-    assert "is of another input, model, setting or version" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["error", "child_error"])
-def test_failed_draws_are_made_again(model, problems, tmp_path, name):
-    """Of a parent or a child: the same command draws their group again, and then has them."""
-    assert evaluate([model], problems, tmp_path / "whole") == 0
-    shutil.copytree(tmp_path / "whole", tmp_path / "failed")
-    journal = tmp_path / "failed" / "rollouts-1.journal"
-    key, *pieces = map(json.loads, journal.read_text("utf-8").splitlines())
-    pieces[0]["piece"]["rows"][1] |= {name: "timeout", "is_correct": False}
-    journal.write_text("".join(f"{json.dumps(line)}\n" for line in (key, *pieces)), "utf-8")
-    assert evaluate([model], problems, tmp_path / "failed") == 0
-    assert digests(tmp_path / "failed") == digests(tmp_path / "whole")
+    assert other in refused(*command)
 
 
 def test_a_trace_has_the_seeds_of_an_evaluation(model, problems, tmp_path, capsys):

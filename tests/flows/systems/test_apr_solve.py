@@ -5,7 +5,6 @@ import torch
 from starlette.responses import JSONResponse
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from flows.cli.app import main
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.seeding import child_random
@@ -35,15 +34,7 @@ def server():
         yield running
 
 
-def shown(server, *more):
-    url = f"http://127.0.0.1:{server.port}/v1"
-    options = ("--engine", "url", "--set", f"serve.url={url}")
-    with pytest.raises(SystemExit) as stopped:
-        main(["apr", "solve", MODEL, "What is 1 + 2, times 4?", *options, *more])
-    return stopped.value.code
-
-
-def test_a_chat_server_answers_by_threads(server, capsys):
+def test_a_chat_server_answers_by_threads(called, server):
     """The parent spawns two children, which are messages of their own; the last call has their results."""
 
     async def reply(_request, body):
@@ -57,8 +48,8 @@ def test_a_chat_server_answers_by_threads(server, capsys):
         return JSONResponse(chat_response(body, text))
 
     server.always = reply
-    assert shown(server) == 0
-    lines = capsys.readouterr().out.splitlines()
+    at = ("--engine", "url", "--set", f"serve.url=http://127.0.0.1:{server.port}/v1")
+    lines = called("apr", "solve", MODEL, "What is 1 + 2, times 4?", *at).stdout.splitlines()
     assert any(line.endswith("So 12.") for line in lines)
     assert any(line.startswith("calls: 4, 0 failed; the parent ended: finished") for line in lines)
     assert any("2 children" in line for line in lines)
@@ -87,35 +78,22 @@ def random_model(tmp_path):
     return tmp_path
 
 
-def test_a_model_in_process_keeps_its_limits(random_model, capsys):
+def test_a_model_in_process_keeps_its_limits(called, random_model):
     """A model without a chat template: one draw of 20 tokens, and the account says so."""
-    with pytest.raises(SystemExit) as stopped:
-        main(["apr", "solve", str(random_model), "1 + 2?", "--max-tokens", "20"])
-    assert stopped.value.code == 0
-    assert "tokens: 20 drawn, 20 on the critical path" in capsys.readouterr().out
+    done = called("apr", "solve", random_model, "1 + 2?", "--max-tokens", "20")
+    assert "tokens: 20 drawn, 20 on the critical path" in done.stdout
 
 
-def test_a_question_that_fills_the_context_is_refused(random_model, capsys):
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("1 + 2? " * 200, "the question leaves no room in the model's context"),
+        (" ", "the question is empty"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_is_one_line(refused, random_model, question, message):
     """Before anything is drawn."""
-    with pytest.raises(SystemExit) as stopped:
-        main(["apr", "solve", str(random_model), "1 + 2? " * 200])
-    assert stopped.value.code == 2
-    assert "the question leaves no room in the model's context" in capsys.readouterr().err
-
-
-def test_an_empty_question_is_refused(server, capsys):
-    """Before the first draw; the server has only been asked whether it answers."""
-
-    async def reply(_request, body):
-        return JSONResponse(chat_response(body, "x"))
-
-    server.always = reply
-    url = f"http://127.0.0.1:{server.port}/v1"
-    with pytest.raises(SystemExit) as stopped:
-        main(["apr", "solve", MODEL, " ", "--engine", "url", "--set", f"serve.url={url}"])
-    assert stopped.value.code == 2
-    assert "the question is empty" in capsys.readouterr().err
-    assert len(server.bodies) == 1
+    assert message in refused("apr", "solve", random_model, question)
 
 
 def test_limits_and_accounting_hold_whatever_the_model_writes(server):

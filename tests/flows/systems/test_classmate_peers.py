@@ -17,11 +17,9 @@ from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams, ResourceParams, TaskResources
-from pipeline_lib.records import FinishReason
 from pipeline_lib.systems.classmate.body import BATCH_SIZE, PeerEngine
 from pipeline_lib.systems.classmate.peer import Peer, PeerFailedError
 from pipeline_lib.telemetry import read_events
-from tests.unit.engines.scripted_server import answers as replies
 from tests.unit.engines.scripted_server import never, scripted_server
 from tests.unit.systems.classmate.peer_models import (
     DECODING,
@@ -31,6 +29,7 @@ from tests.unit.systems.classmate.peer_models import (
     save_peer,
     served_at,
 )
+from tests.waiting import until
 
 DEADLINE_S = 2.0
 """Of a call to a peer that hangs."""
@@ -80,8 +79,8 @@ def nothing_is_left(server):
     """No actor and none of its processes, and no resource that is held, after any test."""
     server.always = answers
     yield
-    eventually(lambda: not actor_processes())
-    eventually(lambda: free() == {"CPU": CPUS, "GPU": GPUS})
+    until(lambda: not actor_processes())
+    until(lambda: free() == {"CPU": CPUS, "GPU": GPUS})
 
 
 def free() -> dict[str, float]:
@@ -98,13 +97,6 @@ def is_actor(process: psutil.Process) -> bool:
         return "ClassmateActor" in " ".join(process.cmdline())
     except psutil.NoSuchProcess:  # or a zombie
         return False
-
-
-def eventually(condition) -> None:
-    deadline = time.monotonic() + GRACE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def process_of(peer: Peer) -> psutil.Process:
@@ -192,17 +184,6 @@ def test_one_past_the_deadline(models, server, tmp_path):
         assert ask(own, DEADLINE_S) == "no answer within 2 s"
         assert ask(own) == drawn
         assert not stopped.is_running()
-
-
-def test_a_server_that_answers_garbage(models, server, tmp_path):
-    """Each continuation is an error with a reason."""
-    served = served_at(server, "served", tokenizer=models[0])
-    with opened([served], tmp_path) as [answering]:
-        server.always = replies(b"garbage")
-        drawn = answering.answer(QUESTIONS, DECODING, timeout_s=PATIENCE_S)
-        found = [one for answer in drawn for one in answer]
-        assert {one.finish_reason for one in found} == {FinishReason.ERROR}
-        assert all(one.error for one in found)
 
 
 def test_one_that_cannot_load(models, tmp_path):
@@ -303,7 +284,7 @@ def test_nothing_is_left_after_an_exception(models, server, tmp_path):
             server.always = never
             began = len(server.bodies)
             calls.append(pool.submit(ask, peers[-1]))
-            eventually(lambda: len(server.bodies) > began)
+            until(lambda: len(server.bodies) > began)
             raise InterruptedError
 
     with ThreadPoolExecutor(1) as pool:

@@ -1,11 +1,6 @@
 """`reasonloop classmate probe` on a tiny peer: in process, over HTTP, killed, and refused."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
@@ -16,10 +11,10 @@ from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.train.bootstrap import make_base_policy
 from tests.unit.engines.served_model import MODEL, served
+from tests.waiting import kill_when
 
 PROBLEMS = generate(CountdownParams(num_numbers=3, high=9), seed=4, count=8)
 FEW = ("--set", "evaluate.resamples=200", "--set", "classmate.max_new_tokens=16")
-WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -96,23 +91,13 @@ def test_a_killed_probe_ends_as_an_unbroken_one(peer, chains, tmp_path):
     options = (chains, "--classmate", f"a={peer}", "--samples", 90, "--output")
     assert run(*options, tmp_path / "whole.jsonl") == 0
     output = tmp_path / "killed.jsonl"
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "flows.cli", "classmate", "probe"),
-            *map(str, (*options, output, *FEW)),
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
     journal = tmp_path / "killed.jsonl.partial"
-    end = time.monotonic() + WAIT_S
-    while not (journal.exists() and len(journal.read_text("utf-8").splitlines()) > 1):
-        assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    kept = journal.read_text("utf-8").splitlines()
+
+    def lines():
+        return journal.read_text("utf-8").splitlines() if journal.exists() else []
+
+    kill_when(lambda: len(lines()) > 1, "classmate", "probe", *options, output, *FEW)
+    kept = lines()
     assert len(kept) < 1 + len(PROBLEMS)
     assert run(*options, output) == 0
     assert output.read_text("utf-8") == (tmp_path / "whole.jsonl").read_text("utf-8")
@@ -134,14 +119,11 @@ def test_a_killed_probe_ends_as_an_unbroken_one(peer, chains, tmp_path):
         (("--classmate", "a=PEER", "--html", "out.jsonl"), "is the --output"),
     ],
 )
-def test_unusable_options(peer, chains, tmp_path, monkeypatch, capsys, *, options, message):
+def test_unusable_options(refused, peer, chains, tmp_path, monkeypatch, *, options, message):
     """One line, exit code 2, nothing written."""
     monkeypatch.chdir(tmp_path)
     given = (str(option).replace("PEER", str(peer)) for option in options)
-    assert run(chains, *given, "--output", "out.jsonl") == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert len(said.splitlines()) == 1
+    assert message in refused("classmate", "probe", chains, *given, "--output", "out.jsonl", *FEW)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chains.jsonl"]
 
 
@@ -154,11 +136,9 @@ def test_unusable_options(peer, chains, tmp_path, monkeypatch, capsys, *, option
         ([chain(PROBLEMS[0]) | {"text": ""}], "text: has no step"),
     ],
 )
-def test_unusable_chains(peer, tmp_path, capsys, rows, message):
+def test_unusable_chains(refused, peer, tmp_path, rows, message):
     """One line, exit code 2, before the peer is asked: nothing is written."""
     source = written(tmp_path, rows)
-    assert run(source, "--classmate", f"a={peer}", "--output", tmp_path / "out.jsonl") == 2
-    said = capsys.readouterr().err
-    assert message in said
-    assert len(said.splitlines()) == 1
+    options = ("--classmate", f"a={peer}", "--output", tmp_path / "out.jsonl", *FEW)
+    assert message in refused("classmate", "probe", source, *options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chains.jsonl"]

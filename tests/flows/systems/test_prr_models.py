@@ -126,19 +126,6 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
     assert digests[0] == digests[1]
 
 
-def test_a_training_is_logged_by_dvclive(reasonloop, tmp_path):
-    """Its four steps are logged beside the model, which equals that of a training without it."""
-    reasonloop("build-synthetic --output two")
-    tracker_args = "--set execution.report_to=[dvclive]"
-    assert reasonloop(f"train two --output model {tracker_args}")[::2] == (0, "")
-    log = tmp_path / "model.trackers" / "dvclive" / "prr" / "plots" / "metrics" / "loss.tsv"
-    steps = [line.split("\t")[0] for line in log.read_text("utf-8").splitlines()]
-    assert steps == ["step", "1", "2", "3", "4"]
-    assert "4 steps" in reasonloop("train two --output other")[1]
-    digests = [read_manifest(tmp_path / name).digest for name in ("model", "other")]
-    assert digests[0] == digests[1]
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [

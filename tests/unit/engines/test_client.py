@@ -26,6 +26,7 @@ from tests.unit.engines.scripted_server import (
     slow,
     usual,
 )
+from tests.waiting import until
 
 SAMPLED = Decoding(temperature=0.8, top_p=0.95, max_new_tokens=9, stop=("\n\n",))
 ONE = [Request(prompt="a", seeds=range(5, 6))]
@@ -75,14 +76,6 @@ def test_fields_of_a_path(server):
     assert (first.logprob, second.logprob) == (-1.5, -2.0)
     assert first.latency_s >= 0.2
     assert (first.opens_request, second.opens_request) == (True, False)
-
-
-def test_a_path_can_be_drawn_again_alone(server):
-    """Path 2 of three and a request for its seed alone have the same text."""
-    client = server.client()
-    [[_, _, third]] = client.complete(THREE, SAMPLED)
-    [[again]] = client.complete([Request(prompt="a", seeds=[7])], SAMPLED)
-    assert again.text == third.text
 
 
 def test_seeds_with_gaps_are_split(server):
@@ -225,7 +218,7 @@ def test_a_response_after_the_deadline_is_a_status(server):
         assert path.finish_reason is FinishReason.ERROR
         if server.bodies:
             break
-    assert _becomes(lambda: server.left > 0, True)
+    until(lambda: server.left)
 
 
 def test_a_server_that_ignores_n(server):
@@ -357,7 +350,7 @@ def test_requests_are_sent_again_after_a_restart():
         client = first.client()
         thread = threading.Thread(target=lambda: drawn.extend(client.complete(requests, SAMPLED)))
         thread.start()
-        assert _becomes(lambda: first.in_flight, 6)
+        until(lambda: first.in_flight == 6)
     # Longer than the client's own retries, so that only the wait can recover the requests.
     time.sleep(5)
     with scripted_server(first.port) as second:
@@ -395,13 +388,13 @@ def test_an_interrupt_ends_a_draw_and_frees_the_server(server):
         [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True
     ) as process:
         try:
-            assert _becomes(lambda: server.in_flight, 1)
+            until(lambda: server.in_flight == 1)
             process.send_signal(signal.SIGINT)
             _, stderr = process.communicate(timeout=GIVE_UP_S)
         finally:
             process.kill()
     assert stderr.rstrip().endswith("KeyboardInterrupt")
-    assert _becomes(lambda: server.left, 1)
+    until(lambda: server.left == 1)
 
 
 def test_the_client_waits_for_an_adapter_after_a_restart(server):
@@ -410,11 +403,3 @@ def test_the_client_waits_for_an_adapter_after_a_restart(server):
     [[path]] = server.client().complete(ONE, SAMPLED)
     assert path.text == "a:5"
     assert server.models_before == []
-
-
-def _becomes(read, value):
-    """True if ``read()`` becomes ``value`` before the time limit."""
-    deadline = time.monotonic() + GIVE_UP_S
-    while read() != value and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return read() == value

@@ -4,7 +4,6 @@ import os
 import pathlib
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,6 +12,7 @@ import httpx
 from pipeline_lib.engines.chat_model import Decoding, Request
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.launch.supervised import SupervisedEngine
 from pipeline_lib.engines.running_engine import RunningEngine
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason
@@ -20,12 +20,10 @@ from pipeline_lib.records import FinishReason
 PROMPTS = ["12,5,3=51\n", "5,3=8\n", "3=", "12+5=17\n"]
 
 
-def until(condition: Callable[[], bool], *, timeout_s: float) -> None:
-    """Wait for the condition."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+def process_ids(engine: SupervisedEngine) -> list[int]:
+    """Its processes that live."""
+    assert engine._process is not None
+    return [child.pid for child in engine._process.processes]
 
 
 def metric(endpoint: Endpoint, name: str) -> float:

@@ -16,6 +16,7 @@ from pipeline_lib.engines.known.engine import ServedModel
 from pipeline_lib.engines.known.vllm import VLLM
 from pipeline_lib.engines.launch.process import EngineProcess
 from pipeline_lib.engines.launch.readiness import listening_pids
+from tests.waiting import until
 
 PORT = 18600
 START = """
@@ -32,20 +33,6 @@ time.sleep(600)
 """
 
 
-GIVE_UP_S = 240.0
-"""Time limit of conditions; no process of these tests ends by itself before it."""
-
-
-def until(condition):
-    """True if the condition holds before the time limit."""
-    deadline = time.monotonic() + GIVE_UP_S
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def alive(pids) -> list[int]:
     left = []
     for pid in pids:
@@ -59,7 +46,7 @@ def started(small, tmp_path, *options: str) -> EngineProcess:
     """The small server with its children, after it listens."""
     launch = VLLM.launch(small(*options), ServedModel(model="m", name="m", port=PORT))
     process = EngineProcess("vllm", launch, tmp_path / "log")
-    assert until(lambda: listening_pids(PORT)), process.log_tail()
+    until(lambda: listening_pids(PORT))
     return process
 
 
@@ -90,7 +77,7 @@ def test_workers_and_memory_of_a_killed_server_are_freed(small, tmp_path, frozen
             os.kill(pid, signal.SIGSTOP)
     server = next(iter(listening_pids(PORT)))
     os.kill(server, signal.SIGKILL)
-    assert until(lambda: process.exit_code is not None)
+    until(lambda: process.exit_code is not None)
     assert process.exit_code == 128 + signal.SIGKILL
     assert alive(pids) == []
     assert not block.exists()
@@ -105,7 +92,7 @@ def test_a_killed_subreaper_leaves_nothing_behind(small, tmp_path):
     assert len(pids) == 2
     scratch = pathlib.Path(psutil.Process(pids[0]).environ()["TMPDIR"])
     os.kill(process.session, signal.SIGKILL)
-    assert until(lambda: process.exit_code is not None)
+    until(lambda: process.exit_code is not None)
     process.stop()
     assert (alive(pids), scratch.exists()) == ([], False)
     # A process in a session of its own is not found then; no engine starts one.
@@ -119,12 +106,12 @@ def test_no_engine_outlives_the_process_that_started_it(small, tmp_path):
     starter = subprocess.Popen(
         [sys.executable, "-c", START, environment, str(tmp_path / "log"), str(PORT)]
     )
-    assert until(lambda: listening_pids(PORT))
+    until(lambda: listening_pids(PORT))
     family = [child.pid for child in psutil.Process(starter.pid).children(recursive=True)]
     assert len(family) == 4  # the subreaper, the server and two children
     starter.kill()
     starter.wait()
-    assert until(lambda: not alive(family))
+    until(lambda: not alive(family))
     assert listening_pids(PORT) == frozenset()
 
 
@@ -154,7 +141,7 @@ def test_the_log_tail_is_of_the_last_start(small, tmp_path):
     (tmp_path / "log").write_text("ValueError: long ago\n", encoding="utf-8")
     launch = VLLM.launch(small("--die"), ServedModel(model="m", name="m", port=PORT))
     process = EngineProcess("vllm", launch, tmp_path / "log")
-    assert until(lambda: process.exit_code is not None)
+    until(lambda: process.exit_code is not None)
     assert process.exit_summary == (
         "ended with exit code 1: ValueError: this model cannot be served "
         f"(all of it: {tmp_path / 'log'})"

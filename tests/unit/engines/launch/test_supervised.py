@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -22,19 +21,12 @@ from pipeline_lib.engines.launch.process import EngineProcess
 from pipeline_lib.engines.launch.readiness import is_free, listening_pids
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.errors import BadInputError, ReasonloopError
+from tests.unit.engines.launch.real_engines import process_ids
+from tests.waiting import until
 
 HANG_S = 5.0
 """Hang timeout: long enough that a working engine is not taken for hung."""
 HUNG = "it hung: no token in 5 s (serve.hang_timeout_s)"
-GIVE_UP_S = 240.0
-"""Time limit of conditions."""
-
-
-def until(condition):
-    deadline = time.monotonic() + GIVE_UP_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def answers(endpoint) -> bool:
@@ -81,9 +73,9 @@ def test_nothing_is_left_after_the_block(opened, tmp_path):
     with opened() as engine:
         assert answers(engine.endpoint)
         assert engine.endpoint.model == f"model@{engine.endpoint.identity}"
-        pids = engine.process_ids
+        pids = process_ids(engine)
         assert pids
-    assert engine.process_ids == []
+    assert process_ids(engine) == []
     assert is_free(18300)
     assert engine.log == tmp_path / "logs" / f"vllm-{engine.endpoint.base_url[-8:-3]}.log"
 
@@ -102,10 +94,10 @@ def test_an_engine_without_adapter_routes(small, model, tmp_path):
 def test_a_crashed_engine_is_restarted_on_the_same_port(opened):
     """The server is killed; another process then serves the same endpoint."""
     with opened() as engine:
-        [before] = engine.process_ids
+        [before] = process_ids(engine)
         os.kill(before, signal.SIGKILL)
         until(lambda: engine.restarts == 1 and answers(engine.endpoint))
-        [after] = engine.process_ids
+        [after] = process_ids(engine)
         assert after != before
         assert engine.restart_reasons[0].startswith("it was killed by signal 9")
 
@@ -114,12 +106,12 @@ def test_a_crashed_engine_is_restarted_on_the_same_port(opened):
 def test_a_hung_engine_with_an_open_port_is_restarted(opened):
     """SIGSTOP: the kernel still accepts connections, but there is no response."""
     with opened(hang_timeout_s=HANG_S) as engine:
-        [before] = engine.process_ids
+        [before] = process_ids(engine)
         os.kill(before, signal.SIGSTOP)
         port = int(engine.endpoint.base_url[-8:-3])
         socket.create_connection(("127.0.0.1", port)).close()
         until(lambda: engine.restarts == 1 and answers(engine.endpoint))
-        assert engine.process_ids != [before]
+        assert process_ids(engine) != [before]
         assert engine.restart_reasons == (HUNG,)
 
 
@@ -230,7 +222,7 @@ def test_an_engine_is_given_up_after_some_restarts(opened, tmp_path):
     def run() -> None:
         with opened() as engine:
             (tmp_path / "environment" / "bin" / "python").unlink()
-            os.kill(engine.process_ids[0], signal.SIGKILL)
+            os.kill(process_ids(engine)[0], signal.SIGKILL)
             until(lambda: given_up(engine))
             raise RuntimeError("no answer")
 
@@ -245,9 +237,9 @@ def test_stop_during_a_restart(opened, tmp_path):
     may_bind.touch()
     with opened("--bind-once", str(may_bind)) as engine:
         may_bind.unlink()
-        os.kill(engine.process_ids[0], signal.SIGKILL)
+        os.kill(process_ids(engine)[0], signal.SIGKILL)
         until(lambda: engine.restarts == 1 and ports_awaited())
-    assert engine.process_ids == []
+    assert process_ids(engine) == []
     assert is_free(18300)
 
 
@@ -273,7 +265,7 @@ def test_adapters_are_loaded_again_after_a_crash(opened, tmp_path):
     """Requests to the adapter's endpoint work again."""
     with opened(lora=True) as engine:
         endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
-        os.kill(engine.process_ids[0], signal.SIGKILL)
+        os.kill(process_ids(engine)[0], signal.SIGKILL)
         until(lambda: engine.restarts == 1 and answers(endpoint))
 
 
@@ -286,7 +278,7 @@ def test_an_adapter_that_changed_is_not_loaded_again(opened, tmp_path):
             engine.load_adapter("policy", folder, "1")
             adapter(folder, weights="v")
             os.utime(folder / "adapter_model.safetensors", ns=(1, 1))
-            os.kill(engine.process_ids[0], signal.SIGKILL)
+            os.kill(process_ids(engine)[0], signal.SIGKILL)
             until(lambda: given_up(engine))
 
     with pytest.raises(ReasonloopError, match=r"policy@1.*has changed since"):
@@ -296,7 +288,7 @@ def test_an_adapter_that_changed_is_not_loaded_again(opened, tmp_path):
 def test_a_swap_waits_for_the_restart_of_a_dying_engine(opened, tmp_path):
     """The server is killed and a swap requested at once: it is made after the restart."""
     with opened(lora=True) as engine:
-        os.kill(engine.process_ids[0], signal.SIGKILL)
+        os.kill(process_ids(engine)[0], signal.SIGKILL)
         endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         assert engine.restarts == 1
         assert answers(endpoint)

@@ -26,10 +26,11 @@ from tests.unit.engines.launch.real_engines import (
     greedy_ids,
     kill_while_sampling,
     metric,
+    process_ids,
     send,
     swap_adapters,
-    until,
 )
+from tests.waiting import until
 
 ENVIRONMENT = REPOSITORY / ".venv-serve"
 pytestmark = [
@@ -52,7 +53,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.engines.running_engine import serving_engine
 serve = ServeParams.model_validate_json(sys.argv[1])
 with serving_engine(serve, model=sys.argv[2], log_folder=pathlib.Path(sys.argv[3])) as engine:
-    print(*engine.process_ids, flush=True)
+    print(*(child.pid for child in engine._process.processes), flush=True)
     time.sleep(600)
 """
 
@@ -164,9 +165,9 @@ def test_a_hung_core_is_restarted_with_its_adapter(engine, adapters):
 
 def test_a_server_killed_while_sampling_loses_no_path(engine):
     """The core and its worker would outlive the server; they are ended, and all are restarted."""
-    old = engine.process_ids
+    old = process_ids(engine)
     kill_while_sampling(engine, SERVE, server_of(engine))
-    assert not set(old) & set(engine.process_ids)
+    assert not set(old) & set(process_ids(engine))
 
 
 def test_nothing_is_left_and_a_port_in_use_gives_the_next(llama, tmp_path):
@@ -175,7 +176,7 @@ def test_nothing_is_left_and_a_port_in_use_gives_the_next(llama, tmp_path):
         taken = listener.getsockname()[1]
         serve = SERVE.model_copy(update={"port": taken})
         with serving_engine(serve, model=str(llama), log_folder=tmp_path) as engine:
-            pids = engine.process_ids
+            pids = process_ids(engine)
             assert len(pids) >= 3  # the server, its core, a worker
             assert complete(engine.endpoint, PROMPTS[0], max_tokens=4).is_success
             environment = psutil.Process(server_of(engine)).environ()

@@ -58,6 +58,10 @@ REFUSED_FIELDS: dict[str, dict[str, object]] = {
     "an alpha that overflows": {"lora_alpha": 1e300},
     "parameters of experts": {"target_parameters": ["mlp.experts"]},
     "an unknown peft_type": {"peft_type": "LORA2"},
+    "another peft_type": {"peft_type": "IA3"},
+    "biases": {"bias": "all"},
+    "whole modules": {"modules_to_save": ["lm_head"]},
+    "another rank than the weights": {"r": 5},
     "no kind": {"peft_type": None},
     "an unknown field that is set": {"use_newest_variant": True},
 }

@@ -1,6 +1,5 @@
 """LoRA adapters loaded and unloaded while the base is served."""
 
-import json
 import pathlib
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -146,46 +145,6 @@ def texts(url, prompts, client_of):
         return [choice.text for choice in answer.choices]
 
     return of
-
-
-MISFITS = {
-    "peft_type=IA3": {"peft_type": "IA3"},
-    "bias=all": {"bias": "all"},
-    "it has modules_to_save": {"modules_to_save": ["lm_head"]},
-    "size mismatch": {"r": 5},
-}
-
-
-@pytest.fixture(params=list(MISFITS))
-def misfit(request, adapters, tmp_path) -> tuple[pathlib.Path, str]:
-    """An adapter that cannot be served, and the reason."""
-    folder = shutil.copytree(adapters["one"], tmp_path / "misfit")
-    config = json.loads((folder / "adapter_config.json").read_text())
-    (folder / "adapter_config.json").write_text(json.dumps(config | MISFITS[request.param]))
-    return folder, request.param
-
-
-@pytest.mark.parametrize("loaded", [[], ["two"]])
-def test_a_misfit_does_not_change_the_model(url, adapters, expected, texts, misfit, loaded):
-    """Refused with the reason, alone or beside another; requests continue, and a good one loads."""
-    for name in loaded:
-        _load(url, name, adapters[name])
-    folder, words = misfit
-    answer = _load(url, "bad", folder)
-    assert answer.status_code == 400
-    assert words in answer.json()["error"]["message"]
-    assert _load(url, "one", adapters["one"]).status_code == 200
-    for name in (MODEL, "one", *loaded):
-        assert texts(name) == expected[name]
-
-
-def test_truncated_weights_are_400(url, adapters, tmp_path):
-    """The engine survives a truncated file."""
-    folder = shutil.copytree(adapters["one"], tmp_path / "cut")
-    weights = folder / "adapter_model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
-    assert _load(url, "cut", folder).status_code == 400
-    assert _load(url, "one", adapters["one"]).status_code == 200
 
 
 def test_unloading_an_unknown_adapter_is_404(url):

@@ -92,24 +92,8 @@ def test_stop_strings_end_a_text_before_them(client, engine, prompts, several):
     assert answer.usage.completion_tokens == expected.completion_tokens < 24
 
 
-def test_logprobs_are_those_of_the_drawn_tokens(client, engine, prompts):
-    """One value per token, equal to the engine's."""
-    [[expected]] = engine.complete(
-        [Request(prompt=prompts[1], seeds=[9])], Decoding(max_new_tokens=24)
-    )
-    [choice] = client.completions.create(
-        model=MODEL, prompt=prompts[1], seed=9, max_tokens=24, logprobs=1
-    ).choices
-    found = choice.logprobs
-    assert found.token_logprobs == pytest.approx(expected.token_logprobs, abs=1e-5)
-    assert found.tokens == [engine.tokenizer.decode([token]) for token in expected.token_ids]
-    assert found.top_logprobs == [
-        {name: value} for name, value in zip(found.tokens, found.token_logprobs, strict=True)
-    ]
-
-
-def test_token_ids_on_request(client, engine, prompts):
-    """With vLLM's field ``return_token_ids``, choices have the drawn tokens."""
+def test_tokens_and_their_logprobs_are_those_of_the_engine(client, engine, prompts):
+    """One value per token; with vLLM's field ``return_token_ids``, choices have the drawn tokens."""
     [[expected]] = engine.complete(
         [Request(prompt=prompts[1], seeds=[9])], Decoding(max_new_tokens=24)
     )
@@ -118,9 +102,16 @@ def test_token_ids_on_request(client, engine, prompts):
         prompt=prompts[1],
         seed=9,
         max_tokens=24,
+        logprobs=1,
         extra_body={"return_token_ids": True, "add_special_tokens": False},
     ).choices
     assert tuple(choice.token_ids) == expected.token_ids
+    found = choice.logprobs
+    assert found.token_logprobs == pytest.approx(expected.token_logprobs, abs=1e-5)
+    assert found.tokens == [engine.tokenizer.decode([token]) for token in expected.token_ids]
+    assert found.top_logprobs == [
+        {name: value} for name, value in zip(found.tokens, found.token_logprobs, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("options", [{}, {"stop": ["1", "+5"]}, {"logprobs": 0}])
@@ -158,18 +149,6 @@ def test_a_stream_sends_text_while_it_is_drawn(client, prompts):
     assert len(chunks) > 10
     assert all(chunk.choices[0].text for chunk in chunks[:-1])
     assert chunks[-1].choices[0].finish_reason
-
-
-def test_32_concurrent_clients_get_the_texts_of_one(client, prompts):
-    """Greedy texts do not depend on concurrent requests of any length."""
-    asked = [
-        {"model": MODEL, "temperature": 0, "prompt": prompts[i % 20], "max_tokens": 4 + i}
-        for i in range(32)
-    ]
-    alone = [client.completions.create(**one).choices[0].text for one in asked]
-    with ThreadPoolExecutor(32) as pool:
-        together = list(pool.map(lambda one: client.completions.create(**one), asked))
-    assert [answer.choices[0].text for answer in together] == alone
 
 
 def _texts(stream: Iterator[openai.types.Completion]) -> str:

@@ -6,9 +6,8 @@ import pytest
 
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.params.pacore import PRESETS, PacoreParams
-from pipeline_lib.records import FinishReason
 from pipeline_lib.systems.pacore.drive import solve_all
-from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
+from tests.unit.engines.scripted_server import MODEL, scripted_server
 from tests.unit.systems.pacore.scripted_chat import TURNS, by_seed, question, setting
 
 QUESTION = [{"role": str(turn.role), "content": turn.content} for turn in TURNS]
@@ -48,29 +47,12 @@ def test_calls_and_those_that_follow_each_other(server, preset, in_sequence):
     assert solution.cost.critical_tokens == 4 * in_sequence
 
 
-def test_system_message_and_earlier_turns_are_in_every_request(server):
-    """Only the content of the last turn differs."""
-    solutions_of(server, PacoreParams(widths=(4,)))
-    for body in server.bodies:
-        assert body["messages"][:-1] == QUESTION[:-1]
-        assert "What is 6 times 7?" in body["messages"][-1]["content"]
-
-
 def test_reasoning_is_kept_apart_and_is_no_message(server):
     """Messages are contents; the reasoning of the server stays with its completion."""
     [solution] = solutions_of(server, PacoreParams(widths=(4,)))
     first = solution.rounds[0]
     assert [one.reasoning for one in first.completions] == [f"about {m}" for m in first.messages]
     assert "about" not in server.bodies[-1]["messages"][-1]["content"]
-
-
-def test_all_failed_then_the_question_itself(server):
-    """Four refused calls: the last request equals the question, and is answered."""
-    server.script = [answers({"error": {"message": "no"}}, status=400)] * 4
-    [solution] = solutions_of(server, PacoreParams(widths=(4,)))
-    assert server.bodies[-1]["messages"] == QUESTION
-    assert solution.cost.failed_calls == 4
-    assert solution.answers[0].finish_reason is FinishReason.STOP
 
 
 def test_delays_change_no_request(server):

@@ -17,6 +17,7 @@ from pipeline_lib.systems.pacore.gateway.requests import preset_of
 from tests.unit.engines.scripted_server import MODEL, answers, never, scripted_server
 from tests.unit.systems.pacore.running_gateway import gateway_of
 from tests.unit.systems.pacore.scripted_chat import by_seed
+from tests.waiting import until
 
 TURNS = [
     {"role": "system", "content": "Be brief."},
@@ -42,14 +43,6 @@ def server():
 def gateway(server):
     with gateway_of(server) as running:
         yield running
-
-
-def until(condition):
-    """Wait for a condition that another thread makes true."""
-    end = time.monotonic() + GIVE_UP_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def is_synthesis(body):

@@ -2,12 +2,11 @@
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.params.pacore import PRESETS, EarlyStop, PacoreParams, Rsa
+from pipeline_lib.params.pacore import EarlyStop, PacoreParams, Rsa
 from pipeline_lib.systems.pacore.drive import solve_in_lockstep
 from pipeline_lib.systems.pacore.rounds import Calls, advance, solve
 from pipeline_lib.systems.pacore.solution import Question
@@ -28,16 +27,6 @@ PLAIN_PROMPT = PlainTurns().render(TURNS)
 def solved(params, answer=text_of, **changes):
     [solution] = solve_in_lockstep(scripted(answer), [question()], setting(params, **changes))
     return solution
-
-
-@pytest.mark.parametrize(
-    ("preset", "widths"), [("low", [4, 1]), ("medium", [16, 1]), ("high", [32, 4, 1])]
-)
-def test_published_widths(preset, widths):
-    """5, 17 and 37 calls; the last round has one."""
-    solution = solved(PacoreParams(widths=PRESETS[preset]))
-    assert [len(drawn.completions) for drawn in solution.rounds] == widths
-    assert solution.cost.calls == sum(widths) == {"low": 5, "medium": 17, "high": 37}[preset]
 
 
 def test_each_path_has_its_own_seed():
