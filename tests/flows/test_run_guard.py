@@ -21,6 +21,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
+from tests.waiting import until
 
 FLOW = """
 import pathlib, sys

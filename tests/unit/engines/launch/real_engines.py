@@ -16,6 +16,7 @@ from pipeline_lib.engines.launch.supervised import SupervisedEngine
 from pipeline_lib.engines.running_engine import RunningEngine
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason
+from tests.waiting import until
 
 PROMPTS = ["12,5,3=51\n", "5,3=8\n", "3=", "12+5=17\n"]
 
