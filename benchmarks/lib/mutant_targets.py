@@ -43,7 +43,7 @@ LEFT_OUT = {
     "version numbers": ["*/version.py"],
     "their tests need Docker": ["*/sandbox/docker.py"],
     "their tests need a CUDA device": [
-        *("*/gpus.py", "*/gpu_memory.py"),
+        "*/gpus.py",
     ],
 }
 """Patterns of modules that are not mutated, by reason; all others compute."""
