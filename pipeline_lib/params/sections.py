@@ -38,4 +38,4 @@ def repetition(**values: Sequence[object]) -> Iterator[str]:
     """The fault of lists, by name, of which one has a value twice."""
     for name, listed in values.items():
         if len(set(listed)) < len(listed):
-            yield f"{name}={[*map(str, listed)]}; each may be given once"
+            yield f"{name}=[{', '.join(map(str, listed))}]; each may be given once"

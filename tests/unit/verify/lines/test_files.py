@@ -9,7 +9,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.store.files import digest_json, read_json_lines
 from pipeline_lib.verify.lines.files import CHUNK_LINES, groups_from_lines, verify_lines
 
-KEYS = ["id", "status", "strict", "lenient", "extracted", "rule", "detail", "seconds"]
+KEYS = ["id", "status", "strict", "lenient", "extracted", "rule", "score", "detail", "seconds"]
 
 
 def _row(name, gold, text, **more):
