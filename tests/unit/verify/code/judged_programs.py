@@ -366,6 +366,21 @@ class BankAccount:
     def transfer(self, other, amount):
         self.balance-=amount
         other.balance+=amount
+=== pytest cases, classes and raises
+import pytest
+@pytest.mark.parametrize("y", [1, pytest.param(2)])
+@pytest.mark.parametrize("x, z", [(1, 1), (3, 9)])
+def test_a(x, y, z):
+    assert f(x) * y == z * y
+class TestF:
+    def setup_method(self, _): self.x = 3
+    def test_b(self):
+        assert f(self.x) == pytest.approx(9.0) and {"a": f(2)} == pytest.approx({"a": 4.0})
+        with pytest.raises(TypeError, match="multiply"): f("a")
+        pytest.raises(TypeError, f, "a")
+        if f(1) != 1: pytest.fail("another square")
+---
+def f(x): return x*x
 === kodcode two | enc
 from solution import enc, dec
 
@@ -484,14 +499,6 @@ def f(x):
 assert f(3) == range(3) and list(f(3)) == [0, 1, 2]
 def f(n):
     return range(n)
-=== defaultdict (carried)
-assert f('ab')['a'] == [0] and f('ab')['c'] == []
-from collections import defaultdict
-def f(x):
-    d = defaultdict(list)
-    for i, c in enumerate(x):
-        d[c].append(i)
-    return d
 === defaultdict of a lambda
 assert f()['absent'] == 7
 from collections import defaultdict
@@ -522,19 +529,6 @@ def f(x):
     if x < 0:
         raise Low(x)
     return x
-=== custom exception caught
-caught = False
-try:
-    f(-1)
-except Exception:
-    caught = True
-assert caught and f(2) == 2
----
-class Low(Exception): pass
-def f(x):
-    if x < 0:
-        raise Low
-    return x
 === stdout
 import io, contextlib
 out = io.StringIO()
@@ -544,19 +538,6 @@ assert out.getvalue() == '2\n'
 ---
 def f(x):
     print(x)
-=== stdout by hand
-import io, sys
-kept = sys.stdout
-sys.stdout = io.StringIO()
-f(2)
-text = sys.stdout.getvalue()
-sys.stdout = kept
-assert text == 'two 2'
----
-import sys
-def f(x):
-    sys.stdout.write('two ')
-    print(x, end='')
 === seed, twice
 import random
 random.seed(7)
@@ -567,13 +548,6 @@ assert [f(), f()] == wanted
 from random import random
 def f():
     return random()
-=== in place, by keyword
-x = [2, 1]
-f(x=x)
-assert x == [1, 2]
----
-def f(x):
-    x.sort()
 === same object
 x = [1]
 assert f(x) is x
@@ -1127,6 +1101,26 @@ def f(x): return 0
 WRONG = read_cases(
     False,
     r"""
+=== pytest case of a list
+import pytest
+@pytest.mark.parametrize("x", [1, 2])
+def test_a(x): assert f(x) == x*x
+---
+def f(x): return x
+=== pytest raises nothing
+import pytest
+def test_a():
+    assert f(1) == 1
+    with pytest.raises(TypeError): f(2)
+---
+def f(x): return x
+=== pytest raises another message
+import pytest
+def test_a():
+    assert f(1) == 1
+    with pytest.raises(TypeError, match="low"): f("a")
+---
+def f(x): return x*x if x == 1 else x*x
 === numpy prog wrong
 assert f([1,2])==4
 import numpy as np
