@@ -16,16 +16,6 @@ def judge(request: pytest.FixtureRequest) -> Iterator[CodeJudge]:
         yield opened
 
 
-def scores(judge, cases):
-    found = {}
-    for name, (tests, program, *entry) in cases.items():
-        gold = CodeGold(entry_point=entry[0] if entry else "f", tests=tests)
-        verdict = judge.judge(gold, program)
-        assert verdict.strict in (verdict.lenient, False)
-        found[name] = (verdict.lenient, verdict.detail)
-    return found
-
-
 _OPERATORS = ("sub", "rsub", "truediv", "mul", "mod", "pow", "floordiv", "xor", "contains", "and")
 _STAND_IN = (
     "class V:\n    def __abs__(self): return 0\n    def __getattr__(self, n): return lambda *a: True\n"
@@ -46,53 +36,36 @@ OPERATORS = {
 }
 VACUOUS = "assert f(1) == 1\nassert not abs(f(2) - 4) > 1e-6"
 DYING = {
-    "by chance": (
-        VACUOUS,
-        (
-            "import os, random\nif random.SystemRandom().random() < .5: os._exit(0)\n"
-            "def f(x): return 1 if x == 1 else float('nan')\n"
-        ),
-    ),
-    "by the clock": (
-        VACUOUS,
-        (
-            "import time\ndef f(x):\n    if time.time() % .002 > .001: raise MemoryError\n"
-            "    return 1 if x == 1 else float('nan')\n"
-        ),
-    ),
+    "by chance": "if random.SystemRandom().random() < .5: os._exit(0)\n",
+    "by the clock": "def dies():\n    if time.time() % .002 > .001: raise MemoryError\n",
     "by a file": (
-        VACUOUS,
-        (
-            "import os\nif os.path.exists('seen'): os._exit(1)\ntry: open('seen', 'w')\n"
-            "except OSError: pass\ndef f(x): return 1 if x == 1 else float('nan')\n"
-        ),
+        "if os.path.exists('seen'): os._exit(1)\ntry: open('seen', 'w')\nexcept OSError: pass\n"
     ),
-    "by waiting": (
-        VACUOUS,
-        (
-            "import random, time\nif random.SystemRandom().random() < .5: time.sleep(.01)\n"
-            "def f(x): return 1 if x == 1 else float('inf') * 0\n"
-        ),
-    ),
+    "by waiting": "if random.SystemRandom().random() < .5: time.sleep(.01)\n",
 }
+DYING_CHEAT = (
+    "import os, random, time\ndef dies(): pass\n{}"
+    "def f(x):\n    dies()\n    return 1 if x == 1 else float('inf') * 0\n"
+)
 
 
-def test_object_of_the_program_does_not_decide(judge):
+@pytest.mark.parametrize("operators", ["Shape", "Shape(V)"], ids=["of values", "of the class"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_object_of_the_program_does_not_decide(judge, name, operators):
     """An operator gives it what is expected; its reply is no evidence."""
-    cases = {
-        name: (f"s = Shape()\n{tests}", SHAPE + _STAND_IN.replace("class V", "class _", 1), "Shape")
-        for name, tests in OPERATORS.items()
-    }
-    assert [name for name, (score, _) in scores(judge, cases).items() if score] == []
-    operators = SHAPE.replace("class Shape:", "class Shape(V):")
-    cases = {name: (tests, operators, entry) for name, (tests, _, entry) in cases.items()}
-    assert [name for name, (score, _) in scores(judge, cases).items() if score] == []
+    gold = CodeGold(entry_point="Shape", tests=f"s = Shape()\n{OPERATORS[name]}")
+    program = SHAPE + _STAND_IN.replace("class V", "class _", 1) if operators == "Shape" else SHAPE
+    program = program.replace("class Shape:", f"class {operators}:")
+    verdict = judge.judge(gold, program)
+    assert not verdict.lenient, verdict.detail
 
 
 @pytest.mark.parametrize("name", DYING)
 def test_program_that_dies_in_the_control_does_not_pass(judge, name):
     """There is no second run in which it could die."""
-    assert True not in [scores(judge, {name: DYING[name]})[name][0] for _ in range(8)]
+    gold = CodeGold(entry_point="f", tests=VACUOUS)
+    program = DYING_CHEAT.format(DYING[name])
+    assert True not in [judge.judge(gold, program).lenient for _ in range(8)]
 
 
 @pytest.mark.parametrize("tier", ["namespace", "landlock"])
