@@ -17,9 +17,8 @@ SYSTEMS = "systems"
 LEFT_OUT = {
     "pages": [
         "*/page.py",
-        "*reporting/tables.py",
         "*pages/tables.py",
-        "*reporting/report.py",
+        "*loop/report.py",
     ],
     "plots and pictures": [
         "*reporting/*plots.py",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # every command imports this module, and matplotlib and scipy
     from pipeline_lib.study.study import Study
 
 _FURTHER = {
-    "loop": "pipeline_lib.systems.loop.finished_run:compute_tables",
+    "loop": "pipeline_lib.systems.loop.compute:compute_tables",
     "prr": "pipeline_lib.systems.prr.study:figure_tables",
 }
 """Functions that make further tables from the study of a system."""

@@ -1,1 +1,1 @@
-"""Reports, exports, releases and Kafka streams of runs."""
+"""Releases and Kafka streams of runs."""

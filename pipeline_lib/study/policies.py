@@ -15,6 +15,8 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath
 from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.headline import claims_of
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.pages.wording import percent
 from pipeline_lib.study.selection import mean_longest
 from pipeline_lib.study.statistics.majority import Vote, majority_at_k
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
@@ -298,6 +300,19 @@ class Flips:
         return cls(
             gained=tuple(flip for flip in flips if flip.base < 0.5 < flip.trained),
             lost=tuple(flip for flip in flips if flip.trained < 0.5 < flip.base),
+        )
+
+    def table(self, *, limit: int) -> Table:
+        """At most ``limit`` problems in each direction."""
+        shown = {"gained": self.gained[:limit], "lost": self.lost[:limit]}
+        return Table(
+            caption=f"Problems that crossed one half: {len(self.gained)} gained, {len(self.lost)} lost",
+            columns=("problem", "change", "before", "after"),
+            rows=tuple(
+                (flip.problem_id, direction, percent(flip.base), percent(flip.trained))
+                for direction, flips in shown.items()
+                for flip in flips
+            ),
         )
 
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import boto3
 import pytest
 
-from pipeline_lib.publish.reporting.revision import lock_digest
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.provenance import lock_digest
 from pipeline_lib.systems.table import SYSTEMS
 from tests.flows.dvc_repositories import Checkout, stages_in
 

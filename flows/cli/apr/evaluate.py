@@ -21,8 +21,8 @@ from flows.run.terminal import say
 from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.store.files import check_output
+from pipeline_lib.study.provenance import provenance
 
 if TYPE_CHECKING:
     from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting

@@ -8,11 +8,11 @@ from cyclopts import Parameter
 from flows.cli.options import DEFAULT_PARAMS, LinesFile, ParamsOptions
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.publish.exports.lm_eval import lm_eval_results, results_name
-from pipeline_lib.publish.exports.model_card import export_policy, model_card
 from pipeline_lib.store.files import check_output, write_json, write_json_lines
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.systems.loop.finished_run import read_finished_run, read_policies
+from pipeline_lib.systems.loop.exports.lm_eval import lm_eval_results, results_name
+from pipeline_lib.systems.loop.exports.model_card import export_policy, model_card
+from pipeline_lib.systems.loop.finished_run import read_finished_run
 from pipeline_lib.systems.pacore.message_cache import published_rows, read_cache
 
 Run = Annotated[pathlib.Path, Parameter(name="--workspace", help="Folder of the finished run.")]
@@ -41,15 +41,16 @@ def inspect(
     for target in targets.values():
         check_output(target)
     try:
-        from pipeline_lib.publish.exports.inspect_log import write_inspect_log  # noqa: PLC0415 - an optional package
+        from pipeline_lib.systems.loop.exports.inspect_log import write_inspect_log  # noqa: PLC0415 - an optional package
     except ModuleNotFoundError as error:
         raise BadInputError(
             f"{error.name} is not installed, and the log format needs it; "
             "run `pip install 'reasonloop[inspect]'`"
         ) from error
-    for policy in read_policies(root, loaded):
-        write_inspect_log(policy, targets[policy.name])
-        say(f"{policy.counts.paths} paths: {targets[policy.name]}")
+    run = read_finished_run(root, loaded)
+    for policy in run.groups:
+        write_inspect_log(run, policy, targets[policy])
+        say(f"{run.counts[policy].paths} paths: {targets[policy]}")
     say(f"to look at them: inspect view --log-dir {folder}")
 
 
@@ -68,10 +69,11 @@ def lm_eval(
     loaded, root = params.load(), Workspace(workspace.resolve())
     folder = output or root.reports / "lm-eval"
     check_output(folder / "results.json")
-    for policy in read_policies(root, loaded):
-        target = folder / policy.name / results_name(policy.evaluated_at)
-        write_json(target, lm_eval_results(policy, loaded))
-        say(f"{policy.name}: {target}")
+    run = read_finished_run(root, loaded)
+    for policy in run.groups:
+        target = folder / policy / results_name(run.evaluated_at)
+        write_json(target, lm_eval_results(run, policy))
+        say(f"{policy}: {target}")
 
 
 def policy(
@@ -87,7 +89,7 @@ def policy(
         reasonloop export policy --workspace /tmp/trial --output countdown-policy
     """
     loaded, root = params.load(), Workspace(workspace.resolve())
-    card = model_card(read_finished_run(root, loaded), loaded)
+    card = model_card(read_finished_run(root, loaded))
     export_policy(root.policy(loaded.rounds, rounds=loaded.rounds), card, output)
     say(f"policy and card: {output}")
 

@@ -8,10 +8,10 @@ from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, ParamsOptions, RunOpt
 from flows.cli.orchestrated import orchestrated
 from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import say
-from pipeline_lib.publish.reporting.curves import read_curves
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.pages.page import REPORT_NAME, study_tables
 from pipeline_lib.systems.loop.stages import LOOP
+from pipeline_lib.systems.loop.test_time.curves import read_curves
 from pipeline_lib.systems.loop.test_time.preflight import PolicyName, check_finished
 
 

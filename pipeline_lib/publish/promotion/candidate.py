@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.trained import trained_on
-from pipeline_lib.publish.promotion.evaluated import Cost, Evaluated, Tables
-from pipeline_lib.publish.reporting.run_compute import TrainingCompute
+from pipeline_lib.publish.promotion.evaluated import Cost, Evaluated, Tables, TrainingCompute
 from pipeline_lib.records import Group
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json
@@ -138,7 +137,7 @@ def _compute(workspace: Workspace) -> TrainingCompute | None:
         return None
     figures: Any = read_json(workspace.metrics)
     try:
-        return TypeAdapter(TrainingCompute).validate_python(figures["compute"]["loop"])
+        return TrainingCompute.model_validate(figures["compute"]["loop"])
     except (KeyError, TypeError, ValidationError) as error:
         raise BadInputError(
             f"{workspace.metrics}: has no compute of the loop ({reason_of(error)}); run `reasonloop "

@@ -7,9 +7,19 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline_lib.publish.reporting.run_compute import TrainingCompute
 from pipeline_lib.records import Group
 from pipeline_lib.train.rows.groups import read_groups
+
+
+class TrainingCompute(BaseModel):
+    """Compute of the loop in metrics.json; seconds are None where they are unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cpu_seconds: float | None
+    gpu_seconds: float | None
+    trained_tokens: int
+    drawn_tokens: int
 
 
 class Cost(BaseModel):

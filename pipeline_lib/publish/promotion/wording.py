@@ -3,10 +3,8 @@
 from collections.abc import Callable
 
 from pipeline_lib.publish.promotion.conditions import same_templates
-from pipeline_lib.publish.promotion.evaluated import Evaluated
+from pipeline_lib.publish.promotion.evaluated import Evaluated, TrainingCompute
 from pipeline_lib.publish.promotion.releases import Facts, Release
-from pipeline_lib.publish.reporting import tables
-from pipeline_lib.publish.reporting.run_compute import TrainingCompute
 from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.pages.tables import Table, markdown_tables
 from pipeline_lib.study.pages.wording import (
@@ -38,7 +36,7 @@ def description(scores: Compared, reference: Evaluated, candidate: Evaluated, fa
 
 def details(scores: Compared, description: str) -> str:
     """The description, with scores and single flips: the text of the artifact."""
-    flips = tables.flip_table(scores.flips, limit=_FLIPS_SHOWN)
+    flips = scores.flips.table(limit=_FLIPS_SHOWN)
     return f"{description}\n{markdown_tables([*study_tables(scores.study), flips])}\n"
 
 

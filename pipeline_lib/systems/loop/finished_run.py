@@ -1,148 +1,172 @@
-"""Reads the results of a finished run from its workspace into the input of the report."""
+"""A finished run: what its report and its exports show."""
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.overlap import OverlapSample
 from pipeline_lib.problems.trained import trained_on
-from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy, evaluated_policies
-from pipeline_lib.publish.reporting import tables
-from pipeline_lib.publish.reporting.curves import read_curves
-from pipeline_lib.publish.reporting.report import ReportInput
-from pipeline_lib.publish.reporting.run_compute import (
-    RunCompute,
-    StageCosts,
-    TokenCount,
-    read_run_compute,
-)
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Group, Problem
 from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_in
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import digest_json, read_json, read_json_lines
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.plan import BASE, CONTROL, TRAINED, evaluation_draws, temperatures
-from pipeline_lib.study.policies import PathCounts, ks_of
-from pipeline_lib.study.study import METRICS_NAME, Study, arm_name, read_study, read_values
-from pipeline_lib.systems.loop.stages import LOOP
-from pipeline_lib.systems.loop.study import POLICY
-from pipeline_lib.telemetry import (
-    Event,
-    count_retried,
-    read_events,
-    stage_peaks,
-    stage_seconds,
-    total_seconds,
+from pipeline_lib.study.policies import LENIENT, PathCounts, ks_of
+from pipeline_lib.study.provenance import provenance
+from pipeline_lib.study.study import (
+    ALL,
+    METRICS_NAME,
+    NamedArm,
+    Point,
+    Study,
+    ValueKey,
+    arm_name,
+    read_study,
+    read_values,
 )
-from pipeline_lib.train.control_report import read_control_report
+from pipeline_lib.systems.loop.compute import read_compute
+from pipeline_lib.systems.loop.study import POLICY
+from pipeline_lib.systems.loop.test_time.curves import read_curves
+from pipeline_lib.telemetry import count_retried, read_events
+from pipeline_lib.train.control_report import ControlReport, read_control_report
 from pipeline_lib.train.rows.groups import GroupTable
 
 TRAINING_LOG = "training_log.jsonl"
+SCORES = {"strict": ALL, "lenient": LENIENT}
+"""Names of the scores, and of their subsets in the study."""
 
 
-def read_finished_run(workspace: Workspace, params: Params) -> ReportInput:
-    """Read everything that a report shows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """Content of the report and of the exports. Policies are ``base``, ``control`` and ``trained``."""
+
+    params: Params
+    study: Study
+    """With its claims, its provenance, and in ``compute`` the result of `read_compute`."""
+    values: Mapping[ValueKey, Mapping[str, float]]
+    """Of `read_values`."""
+    arms: Mapping[str, str]
+    """Names of the policies' arms at the temperature of sampling; without a control there is none."""
+    evaluated_at: datetime
+    """Timezone-aware; exports show it, so that two exports of a run are equal."""
+    control: ControlReport | None
+    """None if the run had no control."""
+    preparation: Mapping[str, Any]
+    """Of `Workspace.problems_report`."""
+    trained_on: Sequence[str]
+    """Of `problems.trained`, about the policies and the held-out problems."""
+    spending: Mapping[str, str | float]
+    """Spending on sampling: engine, requests, tokens, engine seconds, cost."""
+    training_log: Sequence[Mapping[str, float]]
+    data_counts: Mapping[str, float]
+    """Counts of the data card."""
+    lineage: Mapping[str, str]
+    """Digests and versions that identify the run."""
+    groups: Mapping[str, Iterable[Group]]
+    """Judged paths of the drawn policies by problem; a table is read anew on each pass."""
+    test_time: Mapping[str, Study]
+    """Studies of test-time compute by policy."""
+
+    @property
+    def counts(self) -> dict[str, PathCounts]:
+        """Paths by policy and temperature."""
+        found = self.study.compute["policies"]
+        return TypeAdapter(dict[str, PathCounts]).validate_python(found)
+
+    @property
+    def num_problems(self) -> int:
+        """Problems with a score of the base."""
+        return self.study.point(self.arms[BASE], "pass@1").n
+
+    @property
+    def overlap(self) -> dict[str, float]:
+        """Counts of the word runs that test and train questions share."""
+        found = self.preparation["overlap"].items()
+        return {name: value for name, value in found if isinstance(value, int | float)}
+
+    def points(self, policy: str) -> dict[str, list[Point]]:
+        """pass@k of a policy at the k of the params, by score."""
+        arm, ks = self.arms[policy], self.params.evaluate.ks
+        return {
+            name: [self.study.point(arm, f"pass@{k}", subset=subset) for k in ks]
+            for name, subset in SCORES.items()
+        }
+
+    def weights(self, policy: str) -> str:
+        """Digest of the weights that drew the paths, or the server's model id."""
+        return next(iter(self.groups[policy])).members[0].path.provenance.model
+
+
+def read_finished_run(workspace: Workspace, params: Params) -> FinishedRun:
+    """Read a run whose evaluation is done.
 
     Args:
-        workspace: workspace of a run whose evaluation is done.
+        workspace: workspace of the run.
         params: params of the run.
 
     Raises:
         BadInputError: a stage is missing, or was run with other params.
     """
     study = _study(workspace, params)
-    temperature = params.sample.temperature
     problems = workspace.problems("test")
     control = read_control_report(workspace.control) if params.train.control else None
     has_own_control = control is not None and not control.is_base
     drawn = [draw.folder for draw in evaluation_draws(params, control_is_base=not has_own_control)]
-    groups = {
-        name: GroupTable(problems=problems, paths=folders.paths, verdicts=folders.verdicts)
-        for name in drawn
-        for folders in [workspace.evaluation(name)]
-    }
-    events = _events(workspace, params.rounds)
-    seconds = stage_seconds(events)
-    problems = read_json(workspace.problems_report)
-    stages = [stage.name for stage in LOOP.stages[:-1]]  # all but the report itself
-    last = workspace.round_folders(params.rounds)
+    folders = {name: workspace.evaluation(name) for name in (BASE, CONTROL, TRAINED)}
+    preparation = read_json(workspace.problems_report)
     policy = workspace.policy(params.rounds, rounds=params.rounds)
-    return ReportInput(
-        study=study,
-        values=read_values(workspace.evaluation_result),
-        base=_arm(study, BASE, temperature),
-        policy=_arm(study, POLICY, temperature),
-        control_arm=arm_name(study, CONTROL, T=temperature),
-        counts=TypeAdapter(dict[str, PathCounts]).validate_python(study.compute["policies"]),
-        costs=StageCosts(
-            seconds={stage: seconds[stage] for stage in stages if stage in seconds},
-            total_seconds=total_seconds([e for e in events if e.get("stage") in stages]),
-            tokens=dict(_tokens(workspace, params.rounds, drawn)),
-            peaks_mib={s: peak for s, peak in stage_peaks(events).items() if s in stages},
+    compute = read_compute(workspace, rounds=params.rounds, drawn=drawn, control=has_own_control)
+    unseen = {"unseen_number_sets": preparation["unseen_number_sets"]}
+    bases = {BASE: BASE, CONTROL: CONTROL, TRAINED: POLICY}
+    found = {
+        name: arm_name(study, base, T=params.sample.temperature) for name, base in bases.items()
+    }
+    written = (workspace.evaluation_result / METRICS_NAME).stat().st_mtime
+    return FinishedRun(
+        params=params,
+        study=replace(
+            study,
+            provenance=provenance(params),
+            compute={**study.compute, **compute, **unseen},
+            arms=tuple(_with_tokens(arm, compute) for arm in study.arms),
         ),
-        spent=read_run_compute(workspace, rounds=params.rounds, control=has_own_control),
+        values=read_values(workspace.evaluation_result),
+        arms={name: arm for name, arm in found.items() if arm is not None},
+        evaluated_at=datetime.fromtimestamp(int(written), tz=UTC),
         control=control,
+        preparation=preparation,
         trained_on=_trained_on(workspace, policy),
-        unseen_number_sets=problems["unseen_number_sets"],
-        unseen_templates=problems.get("unseen_templates"),
         spending=_spending(workspace, params.serve),
         # Steps are numbered per phase in the log, but continuously in plots.
         training_log=[
             {**row, "step": step}
             for step, row in enumerate(read_json_lines(policy / TRAINING_LOG), start=1)
         ],
-        data_counts=read_json(last.traindata / "counts.json"),
-        overlap={k: v for k, v in problems["overlap"].items() if isinstance(v, int | float)},
-        shared_runs=[OverlapSample(**sample) for sample in problems["overlap"]["samples"]],
+        data_counts=read_json(
+            workspace.round_folders(params.rounds).traindata / "counts.json",
+        ),
         lineage=_lineage(workspace, params, policy),
-        groups={name: groups[name] for name in (BASE, CONTROL, TRAINED) if name in groups},
-        num_examples=params.report.num_examples,
-        compute=read_curves(workspace),
+        groups={
+            name: GroupTable(problems=problems, paths=folder.paths, verdicts=folder.verdicts)
+            for name, folder in folders.items()
+            if name in drawn
+        },
+        test_time=read_curves(workspace),
     )
 
 
-def compute_tables(study: Study) -> list[Table]:
-    """Compute, time, tokens and memory of a finished run, from its metrics."""
-    found = study.compute
-    spent = TypeAdapter(RunCompute).validate_python(
-        {name: found[name] for name in ("loop", "control")}
-    )
-    seconds = found["seconds"]
-    costs = StageCosts(
-        seconds={stage.name: seconds[stage.name] for stage in LOOP.stages if stage.name in seconds},
-        total_seconds=seconds["total"],
-        tokens={name: TokenCount(**count) for name, count in found["tokens"].items()},
-        peaks_mib=found["peak_mib"],
-    )
-    return [tables.run_compute_table(spent), tables.cost_table(costs)]
-
-
-def read_policies(workspace: Workspace, params: Params) -> list[EvaluatedPolicy]:
-    """The policies of the finished run in ``workspace``.
-
-    Raises:
-        BadInputError: a stage is missing, or was done with other params.
-    """
-    source = read_finished_run(workspace, params)
-    # The time of the evaluation, so that two exports of a run are equal.
-    written = (workspace.evaluation_result / METRICS_NAME).stat().st_mtime
-    return evaluated_policies(
-        source,
-        dataset=params.prepare.dataset,
-        evaluated_at=datetime.fromtimestamp(int(written), tz=UTC),
-    )
-
-
-def _arm(study: Study, base: str, temperature: float) -> str:
-    name = arm_name(study, base, T=temperature)
-    assert name is not None, base
-    return name
+def _with_tokens(arm: NamedArm, compute: Mapping[str, Any]) -> NamedArm:
+    """The arm with the tokens that its training went through."""
+    trained_by = {CONTROL: "control", POLICY: "loop", "vote": "loop"}
+    spent = compute[trained_by[arm.base]] if arm.base in trained_by else None
+    return replace(arm, trained_tokens=spent["trained_tokens"]) if spent else arm
 
 
 def _study(workspace: Workspace, params: Params) -> Study:
@@ -171,28 +195,6 @@ def _study(workspace: Workspace, params: Params) -> Study:
 
 def _shown(value: object) -> object:
     return sorted(value) if isinstance(value, set) else value
-
-
-def _events(workspace: Workspace, rounds: int) -> list[Event]:
-    """Events without rounds of an earlier, longer run."""
-    draws = {None, *(f"round-{number}" for number in range(1, rounds + 1))}
-    return [event for event in read_events(workspace.root) if event.get("draw") in draws]
-
-
-def _tokens(
-    workspace: Workspace, rounds: int, policies: Sequence[str]
-) -> Iterator[tuple[str, TokenCount]]:
-    sampled = [workspace.round_folders(number).paths for number in range(1, rounds + 1)]
-    evaluated = [workspace.evaluation(name).paths for name in policies]
-    for stage, folders in (("sample", sampled), ("evaluate", evaluated)):
-        counts = [manifests.read_manifest(folder).counts for folder in folders]
-        yield (
-            stage,
-            TokenCount(
-                prompt=int(sum(count["prompt_tokens"] for count in counts)),
-                completion=int(sum(count["completion_tokens"] for count in counts)),
-            ),
-        )
 
 
 def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float]:

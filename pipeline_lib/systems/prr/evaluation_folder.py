@@ -8,7 +8,6 @@ import torch
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_text
 from pipeline_lib.store.folders import check_output_folder, replaced
@@ -16,6 +15,7 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
 from pipeline_lib.study.attempts import ATTEMPTS_KIND, write_attempts
 from pipeline_lib.study.pages.page import REPORT_NAME, write_page
+from pipeline_lib.study.provenance import provenance
 from pipeline_lib.study.study import make_study, write_study
 from pipeline_lib.systems.prr.data.dataset_files import (
     TEST_PUZZLES_NAME,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_lib.publish.reporting.revision import provenance
+from pipeline_lib.study.provenance import provenance
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import read_source

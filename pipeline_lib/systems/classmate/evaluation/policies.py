@@ -10,7 +10,6 @@ from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.trained import seen_in_training, trained_on
-from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.store.files import check_output, read_json_lines
 from pipeline_lib.study.attempts import write_attempts
@@ -25,6 +24,7 @@ from pipeline_lib.study.pages.page import (
 )
 from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.pages.wording import EMPTY, percent
+from pipeline_lib.study.provenance import provenance
 from pipeline_lib.study.study import METRICS_NAME, Study, write_study
 from pipeline_lib.systems.classmate.body import check_readable
 from pipeline_lib.systems.classmate.evaluation.draws import (

@@ -10,7 +10,6 @@ from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import Splits, make_splits
 from pipeline_lib.problems.trained import seen_in_training, trained_on
-from pipeline_lib.publish.reporting.revision import provenance
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.store.files import check_output, digest_json
@@ -26,6 +25,7 @@ from pipeline_lib.study.pages.page import (
     ShownTexts,
     write_page,
 )
+from pipeline_lib.study.provenance import provenance
 from pipeline_lib.study.study import METRICS_NAME, Series, Study, write_study
 from pipeline_lib.systems.pacore.drive import solve_all
 from pipeline_lib.systems.pacore.evaluation.study import (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.publish.reporting.run_compute import TrainingCompute
+from pipeline_lib.publish.promotion.evaluated import TrainingCompute
 from pipeline_lib.records import Group
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import write_json, write_text
@@ -69,8 +69,7 @@ def finish(
     study = compare_groups({"base": before, "policy": after}, PARAMS, seed=7).study
     write_json(workspace.evaluation_result / METRICS_NAME, study_row(study))
     manifests.seal(workspace.evaluation_result, kind="evaluation", key="compare")
-    loop = {name: getattr(COMPUTE, name) for name in TrainingCompute.__dataclass_fields__}
-    write_json(workspace.metrics, {"compute": {"loop": loop, "control": None}})
+    write_json(workspace.metrics, {"compute": {"loop": COMPUTE.model_dump(), "control": None}})
     return workspace
 
 

@@ -1,16 +1,26 @@
-"""The study of a run with invented letters in place of judged paths."""
+"""Runs with invented letters in place of judged paths."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Group
-from pipeline_lib.study.policies import PathCounts
 from pipeline_lib.study.study import Series, Study, arm_name
+from pipeline_lib.systems.loop.finished_run import FinishedRun
 from pipeline_lib.systems.loop.study import loop_study
 from tests.unit.study.judged_groups import judged_group
+
+EVALUATED_AT = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
+NOTHING = {"cpu_seconds": 0.0, "gpu_seconds": 0.0, "trained_tokens": 0, "drawn_tokens": 0}
+NO_COMPUTE = {
+    "loop": NOTHING,
+    "control": None,
+    "seconds": {"total": 0.0},
+    "peak_mib": {},
+    "tokens": {},
+}
 
 
 def groups_of(letters: Sequence[str]) -> list[Group]:
@@ -49,18 +59,45 @@ def invented(
     )
 
 
-def report_fields(groups: Mapping[str, Sequence[Group]], params: Params) -> dict[str, Any]:
-    """The fields of a `ReportInput` that come from the study."""
+def finished_run(
+    groups: Mapping[str, Sequence[Group]],
+    params: Params,
+    *,
+    compute: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> FinishedRun:
+    """A run with these judged paths by policy; what is not given is empty.
+
+    Args:
+        groups: of base, trained and perhaps control.
+        params: of the run.
+        compute: of `read_compute`, besides the counts of paths.
+        fields: of the run.
+    """
     study, series = invented(groups, params)
-    temperature = params.sample.temperature
-    names = {base: arm_name(study, base, T=temperature) for base in ("base", "policy", "control")}
-    values = {(one.arm.base, one.measure, one.subset): one.values for one in series}
-    return {
-        "study": study,
-        "values": values,
-        "base": names["base"],
-        "policy": names["policy"],
-        "control_arm": names["control"],
-        "counts": TypeAdapter(dict[str, PathCounts]).validate_python(study.compute["policies"]),
-        "groups": groups,
+    bases = {"base": "base", "control": "control", "trained": "policy"}
+    names = {
+        name: arm_name(study, base, T=params.sample.temperature) for name, base in bases.items()
     }
+    return FinishedRun(
+        params=params,
+        study=dataclasses.replace(study, compute={**study.compute, **(compute or NO_COMPUTE)}),
+        values={(one.arm.base, one.measure, one.subset): one.values for one in series},
+        arms={name: arm for name, arm in names.items() if arm is not None},
+        evaluated_at=EVALUATED_AT,
+        groups=groups,
+        **{
+            "control": None,
+            "preparation": {
+                "unseen_number_sets": None,
+                "overlap": {"touched_test": 0, "samples": []},
+            },
+            "trained_on": [],
+            "spending": {},
+            "training_log": [],
+            "data_counts": {"problems": 20},
+            "lineage": {"trained policy": "57afcd447c0ecacc"},
+            "test_time": {},
+            **fields,
+        },
+    )

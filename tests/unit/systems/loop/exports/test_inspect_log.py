@@ -6,9 +6,9 @@ import pytest
 from inspect_ai.log import read_eval_log
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.publish.exports.inspect_log import write_inspect_log
+from pipeline_lib.systems.loop.exports.inspect_log import write_inspect_log
 from pipeline_lib.verify.lines.format import read_lines
-from tests.unit.publish.exports.finished_policies import policies
+from tests.unit.systems.loop.exports.finished_policies import finished
 
 BASE, TRAINED = ["cwflcw", "wwwwxe", "wwwwww"], ["ccflcw", "ccwwxe", "wwwwww"]
 
@@ -16,10 +16,10 @@ BASE, TRAINED = ["cwflcw", "wwwwxe", "wwwwww"], ["ccflcw", "ccwwxe", "wwwwww"]
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("logs")
-    both = policies(BASE, TRAINED, ks=(1, 2))
-    for policy in both:
-        write_inspect_log(policy, folder / f"{policy.name}.eval")
-    return {policy.name: read_eval_log(folder / f"{policy.name}.eval") for policy in both}
+    run = finished(BASE, TRAINED, ks=(1, 2))
+    for policy in run.groups:
+        write_inspect_log(run, policy, folder / f"{policy}.eval")
+    return {policy: read_eval_log(folder / f"{policy}.eval") for policy in run.groups}
 
 
 def sample(log, problem_id, epoch):
@@ -84,26 +84,24 @@ def test_model_output_is_shown_as_plain_text(logs):
 
 def test_the_same_run_gives_the_same_log(logs, tmp_path):
     """No date of the export and no random id: written again, it reads the same."""
-    (base, _) = policies(BASE, TRAINED, ks=(1, 2))
-    write_inspect_log(base, tmp_path / "again.eval")
+    write_inspect_log(finished(BASE, TRAINED, ks=(1, 2)), "base", tmp_path / "again.eval")
     again = read_eval_log(tmp_path / "again.eval")
     assert again.model_dump(exclude={"etag"}) == logs["base"].model_dump(exclude={"etag"})
 
 
 def test_text_that_is_no_unicode_can_be_logged(tmp_path):
     """A lone surrogate in a path is written as its escape; the file stays readable."""
-    (base, _) = policies(["cw"], ["cw"], ks=(1,))
-    member = base.groups[0].members[0]
-    odd = replace(member, path=replace(member.path, text="a\ud800b"))
-    group = replace(base.groups[0], members=[odd])
-    write_inspect_log(replace(base, groups=[group]), tmp_path / "odd.eval")
+    run = finished(["cw"], ["cw"], ks=(1,))
+    [group] = run.groups["base"]
+    odd = replace(group.members[0], path=replace(group.members[0].path, text="a\ud800b"))
+    groups = {"base": [replace(group, members=[odd])]}
+    write_inspect_log(replace(run, groups=groups), "base", tmp_path / "odd.eval")
     assert read_eval_log(tmp_path / "odd.eval").samples[0].output.completion == "a\\ud800b"
 
 
 def test_verify_names_its_format(tmp_path):
     """Our own log is not read yet: one line says what it is and what to write."""
-    (base, _) = policies(["cw"], ["cw"], ks=(1,))
-    write_inspect_log(base, tmp_path / "base.eval")
+    write_inspect_log(finished(["cw"], ["cw"], ks=(1,)), "base", tmp_path / "base.eval")
     with pytest.raises(
         BadInputError, match=r"base\.eval: is a log of Inspect, .*`inspect log dump`"
     ):

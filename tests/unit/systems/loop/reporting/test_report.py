@@ -6,11 +6,17 @@ import re
 
 import pytest
 
-from pipeline_lib.publish.reporting import tables
-from pipeline_lib.publish.reporting.report import PAPER, write_report
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.study.pages.wording import EMPTY
+from pipeline_lib.study.policies import Flips, score_policy
+from pipeline_lib.study.study import Arm
+from pipeline_lib.systems.loop.compute import spent_table
+from pipeline_lib.systems.loop.report import PAPER, status_table, write_report
+from pipeline_lib.systems.loop.reporting.control_text import limits_of_claim
 from pipeline_lib.train.control_report import ControlReport
-from tests.unit.publish.reporting.demo_report import HOSTILE, demo_input
-from tests.unit.publish.reporting.page import Page
+from tests.unit.study.judged_groups import judged_group
+from tests.unit.systems.loop.reporting.demo_report import HOSTILE, demo_input
+from tests.unit.systems.loop.reporting.html_page import Page
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +26,7 @@ def source():
 
 @pytest.fixture(scope="module")
 def written(source, tmp_path_factory):
-    return write_report(source, tmp_path_factory.mktemp("reports"))
+    return write_report(source, tmp_path_factory.mktemp("reports"), revision={})
 
 
 @pytest.fixture(scope="module")
@@ -86,60 +92,70 @@ def test_the_control_and_what_limits_the_claim_are_told(page):
 def test_a_control_that_is_none_is_said_to_be_the_base(source):
     """Without worked solutions the base is the control."""
     bare = dataclasses.replace(source, control=ControlReport(is_base=True))
-    assert "no worked solutions" in bare.limits_of_claim[0]
+    assert "no worked solutions" in limits_of_claim(bare)[0]
 
 
 def test_evaluated_problems_of_a_training_come_first(source):
     """Before all that limits the claim."""
     loud = "NOT HELD OUT: 3 of 30 evaluated problems were in a training of the base."
-    assert dataclasses.replace(source, trained_on=[loud]).limits_of_claim[0] == loud
+    assert limits_of_claim(dataclasses.replace(source, trained_on=[loud]))[0] == loud
+
+
+def spending(source, side, **changed):
+    """The run with another compute of loop or control."""
+    compute = source.study.compute
+    compute = {**compute, side: compute[side] | changed}
+    return dataclasses.replace(source, study=dataclasses.replace(source.study, compute=compute))
 
 
 def test_a_control_with_less_compute_is_not_called_equal(source):
     """222 CPU seconds beside a loop of 444 are 50 %; 95 % and more count as equal."""
-    spent = source.spent
     for seconds, is_unequal in ((443.8, True), (233.0, False)):
-        loop = dataclasses.replace(spent.loop, cpu_seconds=seconds)
-        other = dataclasses.replace(source, spent=dataclasses.replace(spent, loop=loop))
-        words = " ".join(other.limits_of_claim).replace("\N{NO-BREAK SPACE}", " ")
+        sentences = " ".join(limits_of_claim(spending(source, "loop", cpu_seconds=seconds)))
+        words = sentences.replace("\N{NO-BREAK SPACE}", " ")
         assert ("not of equal compute: it had 50.0 % of the CPU seconds" in words) is is_unequal
 
 
 @pytest.mark.parametrize("side", ["loop", "control"])
 def test_seconds_of_another_workspace_are_unknown(source, side):
     """Neither zero nor equal: title, sentences and table say that they are not known."""
-    spent = source.spent
-    unknown = dataclasses.replace(getattr(spent, side), cpu_seconds=None, gpu_seconds=None)
-    other = dataclasses.replace(source, spent=dataclasses.replace(spent, **{side: unknown}))
-    sentences = " ".join(other.limits_of_claim)
+    other = spending(source, side, cpu_seconds=None, gpu_seconds=None)
+    sentences = " ".join(limits_of_claim(other))
     assert "Control and loop trained on" in sentences
     assert "done in another workspace" in sentences
-    rows = {name: cells for name, *cells in tables.run_compute_table(other.spent).rows}
-    assert rows["CPU time"][["loop", "control"].index(side)] == tables.EMPTY
+    rows = {name: cells for name, *cells in spent_table(other.study.compute).rows}
+    assert rows["CPU time"][["loop", "control"].index(side)] == EMPTY
 
 
 def test_the_revision_is_shown_where_there_is_one(page, source, tmp_path):
     """Commit, changes and lock in a table of their own; without a repository no table."""
     assert "Revision that wrote this report" not in page.text
     revision = {"commit": "4814b06", "uncommitted changes": "params.yaml"}
-    written = write_report(dataclasses.replace(source, revision=revision), tmp_path)
+    written = write_report(source, tmp_path, revision=revision)
     text = written.read_text(encoding="utf-8")
     assert "Revision that wrote this report" in text
     assert all(value in text for value in revision.values())
 
 
+def preparing(source, **changed):
+    """The run with another report on its problems."""
+    return dataclasses.replace(source, preparation={**source.preparation, **changed})
+
+
 def test_shared_templates_are_told(source):
     """Of 30 held-out word problems 12 have a template of their own."""
-    found = dataclasses.replace(source, unseen_templates=12).limits_of_claim[-1]
-    assert found.startswith("18 of the 30 held-out problems have a template of training problems")
-    found = dataclasses.replace(source, unseen_templates=30).limits_of_claim[-1]
-    assert found.startswith("No training problem has the template of any of the 30")
+    for unseen, words in (
+        (12, "18 of the 30 held-out problems have a template of training problems"),
+        (30, "No training problem has the template of any of the 30"),
+    ):
+        found = preparing(source, unseen_templates=unseen)
+        assert limits_of_claim(found)[-1].startswith(words)
 
 
 def test_a_given_base_was_not_stopped_by_us(source):
     """Nothing is known of how long it was trained."""
     given = dataclasses.replace(source.control, base_is_given=True)
-    sentences = " ".join(dataclasses.replace(source, control=given).limits_of_claim)
+    sentences = " ".join(limits_of_claim(dataclasses.replace(source, control=given)))
     assert "stopped early" not in sentences
     assert "More supervised steps lower this loss" in sentences
 
@@ -148,7 +164,8 @@ def test_shared_runs_of_words_are_shown_to_be_looked_at(page, source, tmp_path):
     """The table names test problem, train problem and words; without any it is left out."""
     assert "countdown-train-0031" in page.text
     assert "is read at a rate of pages" in page.text
-    clean = write_report(dataclasses.replace(source, shared_runs=()), tmp_path)
+    run = preparing(source, overlap={"touched_test": 0, "samples": []})
+    clean = write_report(run, tmp_path, revision={})
     assert "shared words" not in clean.read_text(encoding="utf-8")
 
 
@@ -156,7 +173,7 @@ def test_the_examples_are_as_many_as_asked_for(page, source):
     """12 problems were asked for: 12 can be opened, the first one is."""
     terms, *details = page.all("details")
     assert "open" not in terms
-    assert len(details) == source.num_examples
+    assert len(details) == source.params.report.num_examples
     assert [("open" in attributes) for attributes in details[:2]] == [True, False]
 
 
@@ -164,7 +181,7 @@ def test_plots_and_their_data_are_files(written):
     """Each figure is an SVG file, and the curves can be read as CSV."""
     assert {path.name for path in (written.parent / "plots").glob("*.svg")} >= {
         "pass_at_k.svg",
-        "seconds.svg",
+        "training_loss.svg",
     }
     assert all(
         path.read_text(encoding="utf-8").startswith("<?xml")
@@ -178,13 +195,8 @@ def test_plots_and_their_data_are_files(written):
 
 def test_a_run_without_training_log_or_examples_has_a_report_too(source, tmp_path):
     """Sections without content are left out rather than empty."""
-    bare = dataclasses.replace(
-        source,
-        training_log=[],
-        groups={"base": [], "trained": []},
-        costs=dataclasses.replace(source.costs, seconds={}, tokens={}),
-    )
-    files = write_report(bare, tmp_path)
+    bare = dataclasses.replace(source, training_log=[], groups={"base": [], "trained": []})
+    files = write_report(bare, tmp_path, revision={})
     page = Page(files.read_text(encoding="utf-8"))
     assert {a.get("id") for a in page.all("section")}.isdisjoint({"training", "examples"})
     assert [path.name for path in tmp_path.rglob("*.csv")] == ["pass_at_k.csv"]
@@ -192,16 +204,43 @@ def test_a_run_without_training_log_or_examples_has_a_report_too(source, tmp_pat
 
 def test_the_same_input_gives_the_same_page(source, written, tmp_path):
     """No date and no random id: two reports of one run are equal byte for byte."""
-    again = write_report(source, tmp_path)
+    again = write_report(source, tmp_path, revision={})
     assert again.read_bytes() == written.read_bytes()
 
 
 def test_test_time_compute_has_a_section(source, page, tmp_path):
     """Figures, tables and a link to them; without curves neither section nor link."""
     study = dataclasses.replace(source.study, system="test-time compute of trained")
-    other = dataclasses.replace(source, compute={"trained": study})
-    shown = Page(write_report(other, tmp_path).read_text("utf-8"))
+    other = dataclasses.replace(source, test_time={"trained": study})
+    shown = Page(write_report(other, tmp_path, revision={}).read_text("utf-8"))
     link = {"href": "#test-time-compute-of-trained"}
     assert link in shown.all("a")
     assert link not in page.all("a")
     assert len(shown.all("img")) == len(page.all("img")) + 3
+
+
+def test_flips_are_cut_but_counted():
+    """The caption has all flips, the rows at most the limit each way."""
+    base, trained = dict.fromkeys("abc", 0.0), dict.fromkeys("abc", 1.0)
+    table = Flips.between(base, trained).table(limit=2)
+    assert "3 gained, 0 lost" in table.caption
+    assert [row[:2] for row in table.rows] == [("a", "gained"), ("b", "gained")]
+
+
+def test_our_failures_have_a_row_of_their_own():
+    """Of 4 base paths 2 were not judged, of the policy's 1."""
+    params = EvaluateParams(num_paths=4, ks=(1, 2), resamples=100)
+    counts = {
+        name: score_policy(Arm(base=name), [judged_group("a", letters)], params).counts
+        for name, letters in (("base", "cwxx"), ("policy", "ccwe"))
+    }
+    statuses = {row[0]: row[1:] for row in status_table(counts).rows}
+    assert statuses["of these, not scored"] == ("2", "1")
+    assert statuses["correct"] == ("1", "2")
+
+
+def test_every_row_is_as_wide_as_its_header(page, written):
+    """No table of the page has a ragged row."""
+    for table in re.findall(r"<table.*?</table>", written.read_text("utf-8"), re.DOTALL):
+        rows = [len(re.findall(r"<t[hd][ >]", row)) for row in table.split("<tr")[1:]]
+        assert len(set(rows)) == 1

@@ -2,9 +2,10 @@
 
 import pytest
 
-from pipeline_lib.publish.reporting.run_compute import read_run_compute
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.pages.wording import EMPTY
+from pipeline_lib.systems.loop.compute import cost_table, read_compute
 from pipeline_lib.telemetry import record_work
 
 COUNTS = {"trained_tokens": 100, "drawn_tokens": 5}
@@ -36,11 +37,16 @@ def workspace(tmp_path):
 
 def test_sums_of_a_workspace_that_did_all_work(workspace):
     """Three recorded parts of 2 CPU seconds; 30 + 20 sampled tokens beside the 5 of the training."""
-    spent = read_run_compute(workspace, rounds=1, control=True)
-    assert (spent.loop.cpu_seconds, spent.loop.gpu_seconds) == (6.0, 1.5)
-    assert (spent.loop.trained_tokens, spent.loop.drawn_tokens) == (100, 55)
-    assert spent.control is not None
-    assert spent.control.cpu_seconds == 2.0
+    found = read_compute(workspace, rounds=1, drawn=[], control=True)
+    assert found["loop"] == {
+        "cpu_seconds": 6.0,
+        "gpu_seconds": 1.5,
+        "trained_tokens": 100,
+        "drawn_tokens": 55,
+    }
+    assert found["control"]["cpu_seconds"] == 2.0
+    assert found["tokens"]["sample"] == {"prompt": 30, "completion": 20}
+    assert read_compute(workspace, rounds=1, drawn=[], control=False)["control"] is None
 
 
 def test_seconds_of_work_done_elsewhere_are_unknown(workspace):
@@ -48,8 +54,23 @@ def test_seconds_of_work_done_elsewhere_are_unknown(workspace):
     for file in (workspace.root / "telemetry").iterdir():
         file.unlink()
     record(workspace.root, "control", "control")
-    spent = read_run_compute(workspace, rounds=1, control=True)
-    assert (spent.loop.cpu_seconds, spent.loop.gpu_seconds) == (None, None)
-    assert (spent.loop.trained_tokens, spent.loop.drawn_tokens) == (100, 55)
-    assert spent.control is not None
-    assert spent.control.cpu_seconds == 2.0
+    found = read_compute(workspace, rounds=1, drawn=[], control=True)
+    assert [*found["loop"].values()] == [None, None, 100, 55]
+    assert found["control"]["cpu_seconds"] == 2.0
+
+
+def test_costs_have_totals_and_stages_without_tokens_a_dash():
+    """2 s and 3 s of which one second overlaps; verifying has no tokens, which is not zero tokens."""
+    table = cost_table(
+        {
+            "seconds": {"sample": 2.0, "verify": 3.0, "total": 4.0},
+            "tokens": {"sample": {"prompt": 5, "completion": 7}},
+            "peak_mib": {"sample": 900, "verify": 100},
+        }
+    )
+    cells = [[cell.replace("\N{NO-BREAK SPACE}", " ") for cell in row] for row in table.rows]
+    assert cells == [
+        ["sample", "2.0 s", "5", "7", "900 MiB"],
+        ["verify", "3.0 s", EMPTY, EMPTY, "100 MiB"],
+        ["total", "4.0 s", "5", "7", "900 MiB"],
+    ]

@@ -11,13 +11,10 @@ from statistics import stdev
 from typing import Any
 
 from pipeline_lib.params.whole import Params
-from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy
-from pipeline_lib.study.policies import LENIENT
 from pipeline_lib.study.study import ALL
+from pipeline_lib.systems.loop.finished_run import SCORES, FinishedRun
 
 REASONLOOP_KEY = "reasonloop"
-_FILTERS = {"strict": ALL, "lenient": LENIENT}
-"""Names of the scores, and of their subsets in the study."""
 
 
 def results_name(at: datetime) -> str:
@@ -25,19 +22,16 @@ def results_name(at: datetime) -> str:
     return f"results_{at.astimezone(UTC):%Y-%m-%dT%H-%M-%S}.json"
 
 
-def lm_eval_results(policy: EvaluatedPolicy, params: Params) -> dict[str, Any]:
-    """The content of a results file as JSON values."""
-    task = policy.dataset
-    metrics = [f"pass@{k}" for k in params.evaluate.ks]
-    effective = policy.study.point(policy.arm, metrics[0]).n
+def lm_eval_results(run: FinishedRun, policy: str) -> dict[str, Any]:
+    """The content of a results file of one policy as JSON values."""
+    params, weights = run.params, run.weights(policy)
+    task = params.prepare.dataset
+    points = run.points(policy)
+    metrics = [one.measure for one in points["strict"]]
+    effective = points["strict"][0].n
     return {
         "results": {
-            task: {
-                "name": task,
-                "alias": task,
-                "sample_len": effective,
-                **_scores(policy, metrics),
-            }
+            task: {"name": task, "alias": task, "sample_len": effective, **_scores(run, policy)}
         },
         "group_subtasks": {task: []},
         "configs": {task: _config(task, metrics, params)},
@@ -46,38 +40,42 @@ def lm_eval_results(policy: EvaluatedPolicy, params: Params) -> dict[str, Any]:
         "higher_is_better": {task: dict.fromkeys(metrics, True)},
         "n-samples": {
             task: {
-                "original": effective + policy.counts.left_out,
+                "original": effective + run.counts[policy].left_out,
                 "effective": effective,
             }
         },
         "config": {
             "model": REASONLOOP_KEY,
-            "model_args": {"policy": policy.name, "weights": policy.weights},
+            "model_args": {"policy": policy, "weights": weights},
             "limit": None,
             "bootstrap_iters": params.evaluate.resamples,
             "gen_kwargs": _generation(params),
             "random_seed": params.seed,
         },
-        "date": policy.evaluated_at.timestamp(),
+        "date": run.evaluated_at.timestamp(),
         "model_source": REASONLOOP_KEY,
-        "model_name": f"{policy.name}-{policy.weights}",
-        "model_name_sanitized": f"{policy.name}-{policy.weights}",
+        "model_name": f"{policy}-{weights}",
+        "model_name_sanitized": f"{policy}-{weights}",
         REASONLOOP_KEY: {
-            "intervals": _intervals(policy, metrics),
-            "paired_difference": _differences(policy),
-            "lineage": dict(policy.lineage),
+            "intervals": {
+                f"{one.measure},{name}": {**one.interval.row(), "level": run.study.level}
+                for name, found in points.items()
+                for one in found
+            },
+            "paired_difference": _differences(run),
+            "lineage": dict(run.lineage),
         },
     }
 
 
-def _scores(policy: EvaluatedPolicy, metrics: list[str]) -> dict[str, float | str]:
+def _scores(run: FinishedRun, policy: str) -> dict[str, float | str]:
     """``METRIC,FILTER`` and ``METRIC_stderr,FILTER``; ``N/A`` without a standard error."""
     rows: dict[str, float | str] = {}
-    for name, subset in _FILTERS.items():
-        for metric in metrics:
-            values = [*policy.values[policy.arm, metric, subset].values()]
-            rows[f"{metric},{name}"] = sum(values) / len(values)
-            rows[f"{metric}_stderr,{name}"] = (
+    for name, points in run.points(policy).items():
+        for one in points:
+            values = [*run.values[one.arm, one.measure, one.subset].values()]
+            rows[f"{one.measure},{name}"] = sum(values) / len(values)
+            rows[f"{one.measure}_stderr,{name}"] = (
                 stdev(values) / len(values) ** 0.5 if len(values) > 1 else "N/A"
             )
     return rows
@@ -96,7 +94,7 @@ def _config(task: str, metrics: list[str], params: Params) -> dict[str, Any]:
             {"metric": metric, "aggregation": "mean", "higher_is_better": True}
             for metric in metrics
         ],
-        "filter_list": [{"name": name} for name in _FILTERS],
+        "filter_list": [{"name": name} for name in SCORES],
         "metadata": {"version": 1},
     }
 
@@ -111,27 +109,16 @@ def _generation(params: Params) -> dict[str, Any]:
     }
 
 
-def _intervals(policy: EvaluatedPolicy, metrics: list[str]) -> dict[str, dict[str, float]]:
-    study = policy.study
-    return {
-        f"{metric},{name}": {
-            **study.point(policy.arm, metric, subset=subset).interval.row(),
-            "level": study.level,
-        }
-        for name, subset in _FILTERS.items()
-        for metric in metrics
-    }
-
-
-def _differences(policy: EvaluatedPolicy) -> dict[str, dict[str, Any]]:
+def _differences(run: FinishedRun) -> dict[str, dict[str, Any]]:
     """Paired differences of trained minus base by k."""
+    pair = (run.arms["trained"], run.arms["base"])
     return {
         f"{one.measure},strict": {
             **one.interval.row(),
-            "level": policy.study.level,
+            "level": run.study.level,
             "p_value": one.p,
             "finding": one.finding.value,
         }
-        for one in policy.differences
-        if one.subset == ALL
+        for one in run.study.differences
+        if (one.arm, one.reference) == pair and one.subset == ALL
     }

@@ -1,18 +1,28 @@
 """Sentences about the control: its training, its compute, and other limits of the claim."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from pipeline_lib.publish.reporting.run_compute import RunCompute, TrainingCompute
 from pipeline_lib.study.pages.wording import count, percent
+from pipeline_lib.systems.loop.finished_run import FinishedRun
 from pipeline_lib.train.control_report import ControlReport
 
 _LEAST_SHARE = 0.95
 """Share of the loop's seconds below which the control is not called equal-compute."""
 
 
-def control_sentences(report: ControlReport, spent: RunCompute) -> tuple[str, ...]:
-    """Sentences for a run with a control."""
-    return tuple(_sentences(report, spent))
+def limits_of_claim(run: FinishedRun) -> list[str]:
+    """Sentences about trainings that saw held-out problems, the control, and what both sets share."""
+    compute, problems = run.study.compute, run.preparation
+    shared = (
+        shared_sentence("numbers", problems["unseen_number_sets"], run.num_problems),
+        shared_sentence("template", problems.get("unseen_templates"), run.num_problems),
+    )
+    return [
+        *run.trained_on,
+        *(_sentences(run.control, compute) if run.control else ()),
+        *filter(None, shared),
+    ]
 
 
 def shared_sentence(what: str, unseen: int | None, problems: int) -> str | None:
@@ -30,7 +40,7 @@ def shared_sentence(what: str, unseen: int | None, problems: int) -> str | None:
     )
 
 
-def _sentences(report: ControlReport, spent: RunCompute) -> Iterator[str]:
+def _sentences(report: ControlReport, compute: Mapping[str, Any]) -> Iterator[str]:
     if report.is_base:
         yield (
             "The data set has no worked solutions for training without the loop, so the control is "
@@ -43,7 +53,7 @@ def _sentences(report: ControlReport, spent: RunCompute) -> Iterator[str]:
         f"lengths), {_checkpoint(report)}."
     )
     yield _base_sentence(report)
-    yield from _compute_sentences(spent)
+    yield from _compute_sentences(compute)
 
 
 def _checkpoint(report: ControlReport) -> str:
@@ -65,22 +75,17 @@ def _base_sentence(report: ControlReport) -> str:
     )
 
 
-def _compute_sentences(spent: RunCompute) -> Iterator[str]:
-    loop, control = spent.loop, spent.control
-    assert control is not None
-    unit = "GPU" if loop.gpu_seconds else "CPU"
-    control_s, loop_s = _seconds(control, unit), _seconds(loop, unit)
+def _compute_sentences(compute: Mapping[str, Any]) -> Iterator[str]:
+    loop, control = compute["loop"], compute["control"]
+    unit = "GPU" if loop["gpu_seconds"] else "CPU"
+    loop_s, control_s = (spent[f"{unit.lower()}_seconds"] for spent in (loop, control))
     known = control_s is not None and loop_s is not None
     took = f"took {control_s:.0f} and {loop_s:.0f} {unit} seconds and " if known else ""
     yield (
-        f"Control and loop {took}trained on {count(control.trained_tokens)} and "
-        f"{count(loop.trained_tokens)} tokens; the loop also sampled {count(loop.drawn_tokens)} tokens."
+        f"Control and loop {took}trained on {count(control['trained_tokens'])} and "
+        f"{count(loop['trained_tokens'])} tokens; the loop also sampled {count(loop['drawn_tokens'])} tokens."
     )
-    if control_s is None or loop_s is None:
+    if not known:
         yield "Their seconds are unknown, since part of the work was done in another workspace."
     elif loop_s and control_s / loop_s < _LEAST_SHARE:
         yield f"So this control is not of equal compute: it had {percent(control_s / loop_s)} of the {unit} seconds."
-
-
-def _seconds(spent: TrainingCompute, unit: str) -> float | None:
-    return spent.gpu_seconds if unit == "GPU" else spent.cpu_seconds

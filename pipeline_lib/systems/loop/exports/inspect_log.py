@@ -34,32 +34,28 @@ from inspect_ai.model import (
 from inspect_ai.scorer import CORRECT, INCORRECT, Score
 from inspect_ai.viewer import ViewerConfig
 
-from pipeline_lib.publish.exports.evaluated_policy import EvaluatedPolicy
-from pipeline_lib.publish.reporting.examples import verdict_reason
 from pipeline_lib.records import FinishReason, JudgedPath, Problem
 from pipeline_lib.store.files import atomic_file, digest_json
-from pipeline_lib.study.policies import LENIENT, ks_of
-from pipeline_lib.study.study import ALL, Point
-
-_SCORES = {"strict": ALL, "lenient": LENIENT}
-"""Names of the scores, and of their subsets in the study."""
+from pipeline_lib.study.study import Point
+from pipeline_lib.systems.loop.finished_run import SCORES, FinishedRun
+from pipeline_lib.systems.loop.reporting.examples import verdict_reason
 
 
-def write_inspect_log(policy: EvaluatedPolicy, target: pathlib.Path) -> None:
-    """Write the log as a ``.eval`` file, atomically."""
+def write_inspect_log(run: FinishedRun, policy: str, target: pathlib.Path) -> None:
+    """Write the log of one policy as a ``.eval`` file, atomically."""
     with atomic_file(target) as temporary:
-        write_eval_log(inspect_log(policy), temporary, format="eval")
+        write_eval_log(inspect_log(run, policy), temporary, format="eval")
 
 
-def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
+def inspect_log(run: FinishedRun, policy: str) -> EvalLog:
     """All paths and metrics of one policy, as a finished log."""
-    at = policy.evaluated_at.isoformat(timespec="seconds")
-    origin = policy.groups[0].members[0].path.provenance
-    model = f"reasonloop/{policy.name}-{policy.weights}"
-    num_epochs = max(len(group.members) for group in policy.groups)
-    title, *claims = policy.study.claims
-    identity = digest_json([model, policy.dataset, at, dict(policy.lineage)])[:22]
-    usage = _usage(policy.counts.prompt_tokens, policy.counts.completion_tokens)
+    dataset, groups, counts = run.params.prepare.dataset, [*run.groups[policy]], run.counts[policy]
+    at = run.evaluated_at.isoformat(timespec="seconds")
+    origin = groups[0].members[0].path.provenance
+    model = f"reasonloop/{policy}-{origin.model}"
+    title, *claims = run.study.claims
+    identity = digest_json([model, dataset, at, dict(run.lineage)])[:22]
+    usage = _usage(counts.prompt_tokens, counts.completion_tokens)
     return EvalLog(
         status="success",
         eval=EvalSpec(
@@ -67,11 +63,11 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
             run_id=f"run-{identity}",
             task_id=f"task-{identity}",
             created=at,
-            task=f"{policy.dataset}_{policy.name}",
+            task=f"{dataset}_{policy}",
             dataset=EvalDataset(
-                name=policy.dataset,
-                samples=len(policy.groups),
-                sample_ids=[group.problem.id for group in policy.groups],
+                name=dataset,
+                samples=len(groups),
+                sample_ids=[group.problem.id for group in groups],
                 shuffled=False,
             ),
             model=model,
@@ -80,54 +76,37 @@ def inspect_log(policy: EvaluatedPolicy) -> EvalLog:
                 top_p=origin.top_p,
                 max_tokens=origin.max_new_tokens,
             ),
-            config=EvalConfig(epochs=num_epochs),
-            metadata={
-                "finding": title,
-                "in words": " ".join(claims),
-                **policy.lineage,
-            },
+            config=EvalConfig(epochs=max(len(group.members) for group in groups)),
+            metadata={"finding": title, "in words": " ".join(claims), **run.lineage},
             # Untrusted content: no Markdown (10*10=100 would lose its signs), no images.
             viewer=ViewerConfig(trust_content=False),
         ),
         results=EvalResults(
-            total_samples=policy.counts.paths,
-            completed_samples=policy.counts.paths - policy.counts.unscored,
-            scores=_score_summaries(policy),
+            total_samples=counts.paths,
+            completed_samples=counts.paths - counts.unscored,
+            # pass@k with the bounds of its interval over problems, by score.
+            scores=[
+                EvalScore(
+                    name=name,
+                    scorer=name,
+                    scored_samples=counts.paths - counts.unscored,
+                    unscored_samples=counts.unscored,
+                    metrics={
+                        metric: EvalMetric(name=metric, value=value)
+                        for one in points
+                        for metric, value in _bounds(one).items()
+                    },
+                    metadata={"interval_level": run.study.level, "problems": points[0].n},
+                )
+                for name, points in run.points(policy).items()
+            ],
         ),
         # Without both times the viewer shows NaN as the duration.
         stats=EvalStats(started_at=at, completed_at=at, model_usage={model: usage}),
         samples=[
-            _sample(model, group.problem, member)
-            for group in policy.groups
-            for member in group.members
+            _sample(model, group.problem, member) for group in groups for member in group.members
         ],
     )
-
-
-def _score_summaries(policy: EvaluatedPolicy) -> list[EvalScore]:
-    """pass@k with the bounds of its interval over problems (low@k, high@k), by score."""
-    return [
-        EvalScore(
-            name=name,
-            scorer=name,
-            scored_samples=policy.counts.paths - policy.counts.unscored,
-            unscored_samples=policy.counts.unscored,
-            metrics={
-                metric: EvalMetric(name=metric, value=value)
-                for one in points
-                for metric, value in _bounds(one).items()
-            },
-            metadata={"interval_level": policy.study.level, "problems": points[0].n},
-        )
-        for name, subset in _SCORES.items()
-        for points in [_points(policy, subset)]
-    ]
-
-
-def _points(policy: EvaluatedPolicy, subset: str) -> list[Point]:
-    """pass@k of the policy, at the k of the params: the strict score has further ones."""
-    study = policy.study
-    return [study.point(policy.arm, f"pass@{k}", subset=subset) for k in ks_of(study)]
 
 
 def _bounds(point: Point) -> dict[str, float]:
@@ -197,7 +176,7 @@ def _scores(member: JudgedPath) -> dict[str, Score] | None:
             answer=_unicode(verdict.extracted) if verdict.extracted is not None else None,
             explanation=_unicode(explanation),
         )
-        for name in _SCORES
+        for name in SCORES
     }
 
 

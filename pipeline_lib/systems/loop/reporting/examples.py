@@ -6,7 +6,6 @@ the rest. Identical paths of a problem are shown once, with their count.
 
 import itertools
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 
 from pipeline_lib.records import FinishReason, Group, JudgedPath
 from pipeline_lib.study.pages.page import Example, ShownText, ShownTexts
@@ -18,12 +17,8 @@ from pipeline_lib.verdicts import Status
 _CONTROL_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"}
 
 
-class Outcome(StrEnum):
-    """Outcome of a path. Discarded: request or verification failed; excluded from scores."""
-
-    CORRECT = "correct"
-    WRONG = "wrong"
-    DISCARDED = "discarded"
+_OUTCOMES = ("correct", "wrong", "discarded")
+"""Of a path. Discarded: request or verification failed; excluded from scores."""
 
 
 def pick_examples(
@@ -67,23 +62,22 @@ def _example(base: Group, policy: Group, flip: str) -> Example:
 
 
 def _policy(name: str, group: Group) -> ShownTexts:
-    distinct: dict[tuple[Outcome, str, str], list[JudgedPath]] = {}
+    distinct: dict[tuple[str, str, str], list[JudgedPath]] = {}
     for member in group.members:
         key = (_outcome(member), verdict_reason(member), member.path.text)
         distinct.setdefault(key, []).append(member)
-    order = list(Outcome)
     return ShownTexts(
         title=f"{name}: {group.num_correct(strict=True)} of {len(group.scored())} right",
         texts=[
             _text(outcome, reason, members)
             for (outcome, reason, _), members in sorted(
-                distinct.items(), key=lambda item: (order.index(item[0][0]), -len(item[1]))
+                distinct.items(), key=lambda item: (_OUTCOMES.index(item[0][0]), -len(item[1]))
             )
         ],
     )
 
 
-def _text(outcome: Outcome, reason: str, members: Sequence[JudgedPath]) -> ShownText:
+def _text(outcome: str, reason: str, members: Sequence[JudgedPath]) -> ShownText:
     first = members[0]
     extracted = first.verdict.extracted
     facts = (
@@ -93,14 +87,14 @@ def _text(outcome: Outcome, reason: str, members: Sequence[JudgedPath]) -> Shown
         _visible(reason),
     )
     return ShownText(
-        text=_visible(first.path.text), outcome=outcome.value, about=tuple(filter(None, facts))
+        text=_visible(first.path.text), outcome=outcome, about=tuple(filter(None, facts))
     )
 
 
-def _outcome(member: JudgedPath) -> Outcome:
+def _outcome(member: JudgedPath) -> str:
     if member.verdict.lenient is None:
-        return Outcome.DISCARDED
-    return Outcome.CORRECT if member.verdict.strict else Outcome.WRONG
+        return "discarded"
+    return "correct" if member.verdict.strict else "wrong"
 
 
 def verdict_reason(member: JudgedPath) -> str:

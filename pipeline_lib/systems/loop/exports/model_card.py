@@ -14,8 +14,6 @@ from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from pipeline_lib.engines.identity import is_path
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.publish.reporting import tables
-from pipeline_lib.publish.reporting.report import ReportInput
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_text
 from pipeline_lib.store.folders import replaced
@@ -23,36 +21,37 @@ from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.pages.tables import mapping_table, markdown_tables
 from pipeline_lib.study.pages.wording import percent
 from pipeline_lib.study.plan import TRAINED, temperatures
-from pipeline_lib.study.policies import LENIENT
-from pipeline_lib.study.study import ALL
+from pipeline_lib.systems.loop.compute import spent_table
+from pipeline_lib.systems.loop.finished_run import FinishedRun
+from pipeline_lib.systems.loop.reporting.control_text import limits_of_claim
 
 CARD_NAME = "model_card.md"
 PUBLISHED_NAME = "README.md"
 """Name of the card in a model repository."""
 
 
-def model_card(source: ReportInput, params: Params) -> str:
+def model_card(run: FinishedRun) -> str:
     """The card of a finished run as Markdown with a Hugging Face metadata block."""
-    title, *claims = source.study.claims
-    shown = [*study_tables(source.study), tables.run_compute_table(source.spent)]
+    title, *claims = run.study.claims
+    shown = [*study_tables(run.study), spent_table(run.study.compute)]
     text = "\n\n".join(
         [
-            f"# {_name(params)}: {title}",
+            f"# {_name(run.params)}: {title}",
             *claims,
-            *source.limits_of_claim,
-            _made_of(source, params),
+            *limits_of_claim(run),
+            _made_of(run),
             "## Results",
             markdown_tables(shown),
-            _how_measured(source),
+            _how_measured(run),
             "## Data",
-            _data(source, params),
+            _data(run),
             "## Limits",
-            *_limits(source, params),
+            *_limits(run),
             "## Digests",
-            markdown_tables([mapping_table("Digests of the run", source.lineage)]),
+            markdown_tables([mapping_table("Digests of the run", run.lineage)]),
         ]
     )
-    return str(ModelCard(f"---\n{_metadata(source, params).to_yaml()}\n---\n\n{text}\n"))
+    return str(ModelCard(f"---\n{_metadata(run).to_yaml()}\n---\n\n{text}\n"))
 
 
 def export_policy(policy: pathlib.Path, card: str, output: pathlib.Path) -> None:
@@ -83,34 +82,35 @@ def _base_model(params: Params) -> str | None:
     return None if model is None or is_path(model) else model
 
 
-def _metadata(source: ReportInput, params: Params) -> ModelCardData:
+def _metadata(run: FinishedRun) -> ModelCardData:
+    params = run.params
     return ModelCardData(
         model_name=_name(params),
         base_model=_base_model(params),
         library_name="transformers",
         pipeline_tag="text-generation",
         tags=["reasonloop", params.train.method.value, params.prepare.dataset],
-        eval_results=list(_eval_results(source, params)),
+        eval_results=list(_eval_results(run)),
     )
 
 
-def _eval_results(source: ReportInput, params: Params) -> Iterator[EvalResult]:
+def _eval_results(run: FinishedRun) -> Iterator[EvalResult]:
     """Strict and lenient pass@k of the trained policy, each with its interval."""
-    for name, subset in (("strict", ALL), ("lenient", LENIENT)):
-        for k in params.evaluate.ks:
-            found = source.study.point(source.policy, f"pass@{k}", subset=subset)
+    params = run.params
+    for name, points in run.points(TRAINED).items():
+        for found in points:
             yield EvalResult(
                 task_type="text-generation",
                 dataset_type=params.prepare.dataset,
                 dataset_name=params.prepare.dataset,
                 dataset_split="test",
-                metric_type=f"pass@{k}",
-                metric_name=f"pass@{k}, {name}",
+                metric_type=found.measure,
+                metric_name=f"{found.measure}, {name}",
                 metric_value=round(found.value, 4),
                 metric_args={
                     "low": round(found.low, 4),
                     "high": round(found.high, 4),
-                    "level": source.study.level,
+                    "level": run.study.level,
                     "problems": found.n,
                     "paths_per_problem": params.evaluate.num_paths,
                 },
@@ -118,7 +118,8 @@ def _eval_results(source: ReportInput, params: Params) -> Iterator[EvalResult]:
             )
 
 
-def _made_of(source: ReportInput, params: Params) -> str:
+def _made_of(run: FinishedRun) -> str:
+    params = run.params
     model = params.bootstrap.model
     start = (
         f"a Llama-type model of {params.bootstrap.num_layers} layers and width "
@@ -132,15 +133,15 @@ def _made_of(source: ReportInput, params: Params) -> str:
     rounds = "1 round" if params.rounds == 1 else f"{params.rounds} rounds"
     return (
         f"It started from {start} and was trained by {train.method.value.upper()} "
-        f"({rounds} of {_phases(source)}{adapted}; seed {params.seed}). "
+        f"({rounds} of {_phases(run)}{adapted}; seed {params.seed}). "
         "Rewards and training data come from a verifier, not from a model."
     )
 
 
-def _phases(source: ReportInput) -> str:
+def _phases(run: FinishedRun) -> str:
     """Phases of the last round with their logged steps and learning rates."""
     rows: dict[str, list[float]] = {}
-    for row in source.training_log:
+    for row in run.training_log:
         rows.setdefault(str(row.get("phase", "training")), []).append(float(row.get("lr", 0)))
     return (
         ", ".join(
@@ -151,10 +152,10 @@ def _phases(source: ReportInput) -> str:
     )
 
 
-def _how_measured(source: ReportInput) -> str:
-    counts = source.counts[TRAINED]
+def _how_measured(run: FinishedRun) -> str:
+    counts = run.counts[TRAINED]
     return (
-        f"Brackets are {100 * source.study.level:g} % intervals over {source.num_problems} held-out "
+        f"Brackets are {100 * run.study.level:g} % intervals over {run.num_problems} held-out "
         "problems. The strict score requires the right answer in the requested format, the lenient "
         "score the right answer anywhere. A difference is a finding only if its paired interval "
         "excludes zero and a sign-flip test over problems is significant. "
@@ -164,18 +165,19 @@ def _how_measured(source: ReportInput) -> str:
     )
 
 
-def _data(source: ReportInput, params: Params) -> str:
-    figures = mapping_table("Training data", source.data_counts)
-    overlap = mapping_table("Overlap of train and test questions", source.overlap)
+def _data(run: FinishedRun) -> str:
+    figures = mapping_table("Training data", run.data_counts)
+    overlap = mapping_table("Overlap of train and test questions", run.overlap)
     return (
-        f"Problems of {params.prepare.dataset}; no question of the test split is in a training "
+        f"Problems of {run.params.prepare.dataset}; no question of the test split is in a training "
         f"split.\n\n"
         f"{markdown_tables([figures, overlap])}"
     )
 
 
-def _limits(source: ReportInput, params: Params) -> Iterator[str]:
-    left_out = source.counts[TRAINED].left_out
+def _limits(run: FinishedRun) -> Iterator[str]:
+    params = run.params
+    left_out = run.counts[TRAINED].left_out
     measured = " and ".join(f"{value:g}" for value in temperatures(params))
     yield (
         f"- Measured on {params.prepare.dataset} alone, at temperature {measured} "

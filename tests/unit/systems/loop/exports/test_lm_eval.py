@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from pipeline_lib.publish.exports.lm_eval import lm_eval_results, results_name
-from tests.unit.publish.exports.finished_policies import EVALUATED_AT, policies, run_params
+from pipeline_lib.systems.loop.exports.lm_eval import lm_eval_results, results_name
+from tests.unit.systems.loop.exports.finished_policies import finished
+from tests.unit.systems.loop.invented_study import EVALUATED_AT
 
 KS = (1, 2)
 KEYS = {
@@ -25,7 +26,8 @@ KEYS = {
 
 
 def written(base, trained):
-    found = [lm_eval_results(policy, run_params(KS)) for policy in policies(base, trained, ks=KS)]
+    run = finished(base, trained, ks=KS)
+    found = [lm_eval_results(run, policy) for policy in run.groups]
     return [json.loads(json.dumps(results, allow_nan=False)) for results in found]
 
 

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import yaml
 
-from pipeline_lib.publish.reporting.revision import lock_digest, read_revision
+from pipeline_lib.study.provenance import lock_digest, read_revision
 
 LOCK_ROW = "dvc.lock without this stage"
 

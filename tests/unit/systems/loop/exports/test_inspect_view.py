@@ -9,8 +9,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from pipeline_lib.publish.exports.inspect_log import write_inspect_log
-from tests.unit.publish.exports.finished_policies import policies
+from pipeline_lib.systems.loop.exports.inspect_log import write_inspect_log
+from tests.unit.systems.loop.exports.finished_policies import finished
 
 START_TIMEOUT_S = 120
 PORT = 7611
@@ -19,8 +19,9 @@ PORT = 7611
 @pytest.fixture
 def viewer(tmp_path):
     """`inspect view` on a folder of two logs, on this machine only."""
-    for policy in policies(["cwflcw", "wwwwxe"], ["ccflcw", "ccwwxe"], ks=(1, 2)):
-        write_inspect_log(policy, tmp_path / f"{policy.name}.eval")
+    run = finished(["cwflcw", "wwwwxe"], ["ccflcw", "ccwwxe"], ks=(1, 2))
+    for policy in run.groups:
+        write_inspect_log(run, policy, tmp_path / f"{policy}.eval")
     command = pathlib.Path(sys.executable).with_name("inspect")
     place = ["--host", "127.0.0.1", "--port", str(PORT)]
     process = subprocess.Popen([command, "view", "start", "--log-dir", tmp_path, *place])

@@ -6,8 +6,8 @@ import pytest
 
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.publish.reporting.examples import Outcome, pick_examples
 from pipeline_lib.study.policies import Flips, compare_groups
+from pipeline_lib.systems.loop.reporting.examples import pick_examples
 from tests.unit.study.judged_groups import judged_group
 
 PARAMS = EvaluateParams(num_paths=4, ks=(1, 2), resamples=50)
@@ -48,9 +48,9 @@ def test_identical_paths_stand_once_right_ones_first():
     """c, w, c, x: one right path drawn twice, one wrong, one discarded with its reason."""
     paths = shown({"p": "cwcx"}, {"p": "cwcx"})[0].groups[0].texts
     assert [(path.outcome, path.about[0]) for path in paths] == [
-        (Outcome.CORRECT, "\N{MULTIPLICATION SIGN}2"),
-        (Outcome.WRONG, "11 tokens"),
-        (Outcome.DISCARDED, "13 tokens"),
+        ("correct", "\N{MULTIPLICATION SIGN}2"),
+        ("wrong", "11 tokens"),
+        ("discarded", "13 tokens"),
     ]
     assert paths[2].about[-1] == "verifier error; judge died"
 

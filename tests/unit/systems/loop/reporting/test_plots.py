@@ -4,9 +4,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pipeline_lib.publish.reporting import plots
 from pipeline_lib.study.pages.cost_figures import cost_figures
-from tests.unit.publish.reporting.demo_report import demo_input
+from pipeline_lib.systems.loop.report import pass_at_k_curves
+from pipeline_lib.systems.loop.reporting import plots
+from tests.unit.systems.loop.reporting.demo_report import demo_input
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -18,10 +19,9 @@ def source():
 
 def all_plots(source):
     return [
-        plots.pass_at_k_plot(source.curves),
+        plots.pass_at_k_plot(pass_at_k_curves(source)),
         *cost_figures(source.study),
         *plots.training_plots(source.training_log, ["reward", "loss"]),
-        plots.seconds_plot(source.costs.seconds),
     ]
 
 
@@ -42,7 +42,7 @@ def test_each_is_svg_with_words_beside_it(source):
 
 def test_colours_follow_the_scheme(source):
     """Every colour that is drawn has a dark counterpart; none is left fixed."""
-    svg = plots.pass_at_k_plot(source.curves).svg
+    svg = plots.pass_at_k_plot(pass_at_k_curves(source)).svg
     assert "prefers-color-scheme:dark" in svg
     drawn = svg.split("</style>", 1)[1]
     assert drawn.count("#b26a1f") == drawn.count("var(--cb26a1f, #b26a1f)") > 0

@@ -7,18 +7,12 @@ import sys
 import numpy as np
 
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.overlap import OverlapSample
-from pipeline_lib.publish.reporting.report import ReportInput, write_report
-from pipeline_lib.publish.reporting.run_compute import (
-    RunCompute,
-    StageCosts,
-    TokenCount,
-    TrainingCompute,
-)
 from pipeline_lib.records import Group
+from pipeline_lib.systems.loop.finished_run import FinishedRun
+from pipeline_lib.systems.loop.report import write_report
 from pipeline_lib.train.control_report import ControlReport
 from tests.unit.study.judged_groups import judged_group
-from tests.unit.systems.loop.invented_study import report_fields
+from tests.unit.systems.loop.invented_study import finished_run
 
 HOSTILE = (
     '</pre><script>alert("x")</script><img src="http://example.invalid/a.png" onerror=alert(1)>'
@@ -40,35 +34,44 @@ def invented_groups(num_problems: int, *, ease: float, num_paths: int, seed: int
     return groups
 
 
-def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 500) -> ReportInput:
+def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 500) -> FinishedRun:
     """Everything a report shows, invented."""
-    params = Params.model_validate({"evaluate": {"num_paths": num_paths, "resamples": resamples}})
+    params = Params.model_validate(
+        {
+            "evaluate": {"num_paths": num_paths, "resamples": resamples},
+            "report": {"num_examples": 12},
+        }
+    )
     base = invented_groups(num_problems, ease=1.0, num_paths=num_paths, seed=1)
     control = invented_groups(num_problems, ease=1.3, num_paths=num_paths, seed=4)
     trained = invented_groups(num_problems, ease=2.4, num_paths=num_paths, seed=2)
-    return ReportInput(
-        **report_fields({"base": base, "control": control, "trained": trained}, params),
-        costs=StageCosts(
-            seconds={stage: 3.0 * 2**index for index, stage in enumerate(STAGES)},
-            total_seconds=381.0,
-            peaks_mib={"sample": 900, "train": 640},
-            tokens={
-                "sample": TokenCount(prompt=240_000, completion=612_345),
-                "train": TokenCount(prompt=310_000, completion=901_200),
-                "evaluate": TokenCount(prompt=128_000, completion=301_000),
-            },
-        ),
-        spent=RunCompute(
-            loop=TrainingCompute(
-                cpu_seconds=212.4,
-                gpu_seconds=0.0,
-                trained_tokens=1_613_000,
-                drawn_tokens=1_204_000,
-            ),
-            control=TrainingCompute(
-                cpu_seconds=221.9, gpu_seconds=0.0, trained_tokens=2_520_000, drawn_tokens=0
-            ),
-        ),
+    compute = {
+        "loop": {
+            "cpu_seconds": 212.4,
+            "gpu_seconds": 0.0,
+            "trained_tokens": 1_613_000,
+            "drawn_tokens": 1_204_000,
+        },
+        "control": {
+            "cpu_seconds": 221.9,
+            "gpu_seconds": 0.0,
+            "trained_tokens": 2_520_000,
+            "drawn_tokens": 0,
+        },
+        "seconds": {
+            **{stage: 3.0 * 2**index for index, stage in enumerate(STAGES)},
+            "total": 381.0,
+        },
+        "peak_mib": {"sample": 900, "train": 640},
+        "tokens": {
+            "sample": {"prompt": 240_000, "completion": 612_345},
+            "evaluate": {"prompt": 128_000, "completion": 301_000},
+        },
+    }
+    return finished_run(
+        {"base": base, "control": control, "trained": trained},
+        params,
+        compute=compute,
         control=ControlReport(
             is_base=False,
             train_problems=990,
@@ -81,7 +84,6 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
             validation_loss=0.3602,
             base_validation_loss=0.3844,
         ),
-        unseen_number_sets=num_problems,
         spending={
             "engine": "vllm",
             "requests": 24_000,
@@ -103,14 +105,21 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
             for step in range(1, 101)
         ],
         data_counts={"problems": 2000, "all_right": 311, "all_wrong": 402, "kept": 1287},
-        overlap={"ngram_words": 13, "touched_test": 1, "touched_train": 1},
-        shared_runs=[
-            OverlapSample(
-                test_id="countdown-test-0007",
-                train_id="countdown-train-0031",
-                words="a very long title is read at a rate of pages a day until it ends",
-            )
-        ],
+        preparation={
+            "unseen_number_sets": num_problems,
+            "overlap": {
+                "ngram_words": 13,
+                "touched_test": 1,
+                "touched_train": 1,
+                "samples": [
+                    {
+                        "test_id": "countdown-test-0007",
+                        "train_id": "countdown-train-0031",
+                        "words": "a very long title is read at a rate of pages a day until it ends",
+                    }
+                ],
+            },
+        },
         lineage={
             "base_model": "3f" * 32,
             "trained_model": "a7" * 32,
@@ -118,9 +127,8 @@ def demo_input(num_problems: int = 60, *, num_paths: int = 16, resamples: int = 
             "verifier": "countdown 1",
             "params": "e4" * 32,
         },
-        num_examples=12,
     )
 
 
 if __name__ == "__main__":
-    print(write_report(demo_input(400, resamples=5000), pathlib.Path(sys.argv[1])))
+    print(write_report(demo_input(400, resamples=5000), pathlib.Path(sys.argv[1]), revision={}))

@@ -9,8 +9,8 @@ import shutil
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from pipeline_lib.publish.reporting.report import write_report
-from tests.unit.publish.reporting.demo_report import HOSTILE, demo_input
+from pipeline_lib.systems.loop.report import write_report
+from tests.unit.systems.loop.reporting.demo_report import HOSTILE, demo_input
 
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 WIDTHS = {"desk": 1280, "phone": 390}
@@ -58,7 +58,8 @@ def browser():
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-    return write_report(demo_input(40, resamples=100), tmp_path_factory.mktemp("page")).as_uri()
+    folder = tmp_path_factory.mktemp("page")
+    return write_report(demo_input(40, resamples=100), folder, revision={}).as_uri()
 
 
 class Opened:

@@ -1,4 +1,4 @@
-"""Figures of the main job: pass@k, problems, training, seconds."""
+"""Figures of the loop: pass@k and training."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -117,19 +117,3 @@ def _smoothed(values: Sequence[float]) -> list[float]:
     reach = len(values) // 20
     windows = (values[max(0, i - reach) : i + reach + 1] for i in range(len(values)))
     return [sum(window) / len(window) for window in windows]
-
-
-def seconds_plot(seconds: Mapping[str, float]) -> Plot:
-    """Bar chart of seconds by stage."""
-    with mpl.rc_context(STYLE | {"axes.grid.axis": "x"}):
-        figure, axes = new_figure()
-        axes.barh([words(stage) for stage in seconds], list(seconds.values()), color=ACCENT)
-        axes.invert_yaxis()
-        axes.set_xlabel("seconds")
-        shares = ", ".join(f"{words(stage)} {value:.0f}" for stage, value in seconds.items())
-        return Plot(
-            name="seconds",
-            title="Seconds by stage",
-            alt=f"Seconds by stage: {shares}.",
-            svg=svg_text(figure),
-        )

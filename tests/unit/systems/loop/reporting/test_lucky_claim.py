@@ -1,17 +1,15 @@
 """A claim like "7 of 20 to 11 of 20", from answers to the page: no way to read a gain out of it."""
 
-import dataclasses
 import json
 
 import pytest
 
 from flows.cli.app import main
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.publish.reporting.report import write_report
+from pipeline_lib.systems.loop.report import write_report
 from pipeline_lib.verify.lines.files import groups_from_lines
-from tests.unit.publish.exports.finished_policies import finished
-from tests.unit.publish.reporting.page import Page
-from tests.unit.systems.loop.invented_study import params_of, report_fields
+from tests.unit.systems.loop.invented_study import finished_run, params_of
+from tests.unit.systems.loop.reporting.html_page import Page
 
 RIGHT, WRONG = "so \\boxed{7}", "so \\boxed{8}"
 BASE = [True] * 7 + [False] * 13
@@ -41,10 +39,8 @@ def answers(request, tmp_path):
 def test_the_report_says_no_significant_gain(answers, tmp_path):
     """Real answers, judged, compared, written: the title, the sentences and the table all say the same."""
     base, trained = (groups_from_lines(path, VerifyParams()) for path in answers)
-    bare = finished(["cc"], ["cc"], ks=(1,))
-    fields = report_fields({"base": base, "trained": trained}, params_of(control=False))
-    source = dataclasses.replace(bare, **fields, training_log=[])
-    text = write_report(source, tmp_path).read_text(encoding="utf-8")
+    run = finished_run({"base": base, "trained": trained}, params_of(control=False))
+    text = write_report(run, tmp_path, revision={}).read_text(encoding="utf-8")
     page = Page(text)
     assert "<title>No significant gain of policy over base in pass@1</title>" in text
     assert page.heading == "No significant gain of policy over base in pass@1"

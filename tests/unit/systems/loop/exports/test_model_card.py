@@ -5,17 +5,15 @@ from huggingface_hub import ModelCard
 
 from pipeline_lib.errors import BadInputError, CorruptArtifactError
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.publish.exports.model_card import export_policy, model_card
 from pipeline_lib.store import manifests
-from tests.unit.publish.exports.finished_policies import finished, run_params
+from pipeline_lib.systems.loop.exports.model_card import export_policy, model_card
+from tests.unit.systems.loop.exports.finished_policies import finished
 
 LUCKY = (["cc"] * 7 + ["ww"] * 13, ["cc"] * 11 + ["ww"] * 9)
 
 
 def card_of(base, trained, **changes):
-    ks = (1,)
-    params = run_params(ks).model_copy(update=changes)
-    return model_card(finished(base, trained, ks=ks), params)
+    return model_card(finished(base, trained, ks=(1,), **changes))
 
 
 def test_the_metadata_is_read_by_the_hubs_own_reader():

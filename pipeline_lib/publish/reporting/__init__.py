@@ -1,1 +1,0 @@
-"""Tables, plots and the self-contained HTML report."""

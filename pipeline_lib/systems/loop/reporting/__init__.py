@@ -1,0 +1,1 @@
+"""Sentences, figures and examples of the report."""
