@@ -33,7 +33,7 @@ from pipeline_lib.study.study import (
 )
 from pipeline_lib.systems.loop.compute import read_compute
 from pipeline_lib.systems.loop.study import POLICY
-from pipeline_lib.systems.loop.test_time.curves import read_curves
+from pipeline_lib.systems.loop.test_time.studies import read_curves
 from pipeline_lib.telemetry import count_retried, read_events
 from pipeline_lib.train.control_report import ControlReport, read_control_report
 from pipeline_lib.train.rows.groups import GroupTable

@@ -38,7 +38,7 @@ from pipeline_lib.systems.loop.reporting import plots
 from pipeline_lib.systems.loop.reporting.control_text import limits_of_claim
 from pipeline_lib.systems.loop.reporting.examples import pick_examples
 from pipeline_lib.systems.loop.study import SYSTEM
-from pipeline_lib.systems.loop.test_time.curves import NOTE
+from pipeline_lib.systems.loop.test_time.studies import NOTE
 from pipeline_lib.telemetry import record_work
 
 if TYPE_CHECKING:

@@ -17,27 +17,14 @@ from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.curves import estimates
 from pipeline_lib.study.curves.estimates import Point
 from pipeline_lib.study.curves.inputs import PathTable, build_curve_input, join_tables
-from pipeline_lib.study.pages.page import REPORT_NAME, Page, Paper, write_page
+from pipeline_lib.study.pages.page import REPORT_NAME, write_page
 from pipeline_lib.study.pages.wording import score
-from pipeline_lib.study.study import ALL, METRICS_NAME, Study, make_study, read_study, write_study
+from pipeline_lib.study.study import ALL, Study, make_study, write_study
 from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart
+from pipeline_lib.systems.loop.test_time.studies import PAGE, read_curves
 from pipeline_lib.train.rows.groups import read_groups
 
 KIND = "compute-curves"
-POLICIES = ("base", "trained")
-NOTE = (
-    "Each arm spends a budget per problem: paths, branches of a beam, or rollouts of a tree. Strategies use neither "
-    "gold answers nor verdicts. The oracle does: it is pass@N, the upper bound of any selection. Drawn tokens include "
-    "tokens of discarded branches; prompt tokens include those that are read again to score a path."
-)
-PAGE = Page(
-    title="test-time compute",
-    paper=Paper(
-        title="Snell et al. 2024, Scaling LLM Test-Time Compute Optimally",
-        url="https://arxiv.org/abs/2408.03314",
-    ),
-    notes=[NOTE],
-)
 
 
 def write_curves(
@@ -121,17 +108,6 @@ def _claims(study: Study) -> Iterator[str]:
         return
     yield f"The most accurate strategy without labels is {best.arm}, with {score(best.interval)}"
     yield f"{first.arm} has {score(first.interval)}, on the same {first.n} problems."
-
-
-def read_curves(workspace: Workspace) -> dict[str, Study]:
-    """The studies of a workspace by policy, base before trained; empty if there are none."""
-    found = {}
-    for policy in POLICIES:
-        folder = workspace.compute_result(policy)
-        if (folder / manifests.MANIFEST_NAME).is_file():
-            manifests.check(folder, manifests.read_manifest(folder))
-            found[policy] = read_study(folder / METRICS_NAME)
-    return found
 
 
 def write_pages(workspace: Workspace) -> list[pathlib.Path]:
