@@ -116,6 +116,7 @@ GROUPS = {
 }
 """Summary and functions of each group, likewise."""
 REPLACED = {
+    "prr train --processes": "prr.train.processes=2",
     "compute-curves --strategies": "test_time.strategies=[majority,tree]",
     "compute-curves --max-paths": "test_time.budgets=[1,2,4,8]",
     **{

@@ -38,6 +38,13 @@ EngineLogs = Annotated[
 ]
 ModelFolder = Annotated[pathlib.Path, Parameter(help="Folder to write the model to.")]
 LinesFile = Annotated[pathlib.Path, Parameter(help="JSON-lines file to write.")]
+Minutes = Annotated[
+    float | None,
+    Parameter(
+        help="Time limit; training stops behind a checkpoint, and the same command resumes it.",
+        validator=validators.Number(gt=0),
+    ),
+]
 Temperature = Annotated[float, Parameter(help="0 is greedy.", validator=AT_LEAST_ZERO)]
 
 
@@ -146,6 +153,11 @@ class SeedOptions:
         if self.seed is not None and self.seeds is not None:
             raise BadInputError("--seed and --seeds: give one of them")
         return read_list("seeds", self.seeds, int, low=0)
+
+
+def seconds_of(minutes: float | None) -> float | None:
+    """A time limit in seconds."""
+    return None if minutes is None else 60 * minutes
 
 
 DEFAULT_PARAMS = ParamsOptions()

@@ -25,7 +25,6 @@ from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.launch.adapters import Adapter, read_adapter
 from pipeline_lib.engines.running_engine import RunningEngine, serving_engine
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import read_json
 
 _POLL_S = 0.5
@@ -64,54 +63,27 @@ def serve(
         reasonloop serve models/base --engine vllm --port 8400 --lora policy=adapters/round-1
         reasonloop serve NAME --engine url --set serve.url=http://host:8000/v1
     """
-    loaded = params.load({"serve.engine": engine, "serve.port": port})
+    served = params.load({"serve.engine": engine, "serve.port": port}).serve
     log_folder = workspace.resolve() / "logs"
-    serve_until_signal(model, loaded.serve, lora=lora, log_folder=log_folder)
-
-
-def serve_until_signal(
-    model: str,
-    params: ServeParams,
-    *,
-    lora: Sequence[str],
-    log_folder: pathlib.Path,
-) -> None:
-    """Serve ``model`` until Ctrl-C or SIGTERM; no process of the engine is left afterwards.
-
-    Args:
-        model: A Hugging Face folder or hub id; with a server at a URL, the name that it has there.
-        params: The engine, and its port or address.
-        lora: Adapters as NAME=FOLDER; each is served under NAME@DIGEST.
-        log_folder: For the log of the engine.
-
-    Raises:
-        BadInputError: no such model, adapter or environment.
-        ReasonloopError: the engine does not start, or was given up.
-    """
-    adapters = _read_all(lora)
+    adapters = {adapter.name: adapter for adapter in map(_read, lora)}
+    if len(adapters) < len(lora):
+        raise BadInputError(f"--lora {' '.join(lora)}: a name is given twice; names must differ")
     exit_on_sigterm()
-    is_external = engine_named(params.engine).is_external
+    is_external = engine_named(served.engine).is_external
     if is_external:
-        params = params.model_copy(update={"model": model})
-    say(f"starting {params.engine}; its output goes to {log_folder}")
+        served = served.model_copy(update={"model": model})
+    say(f"starting {served.engine}; its output goes to {log_folder}")
     with serving_engine(
-        params,
+        served,
         model=model,
         log_folder=log_folder,
         lora=bool(adapters),
-        max_lora_rank=max((adapter.rank for adapter in adapters), default=1),
-    ) as engine:
-        loaded = [engine.load_adapter(a.name, a.folder, a.version) for a in adapters]
-        _show([engine.endpoint, *loaded], chats=_has_chat_template(model))
+        max_lora_rank=max((adapter.rank for adapter in adapters.values()), default=1),
+    ) as running:
+        loaded = [running.load_adapter(a.name, a.folder, a.version) for a in adapters.values()]
+        _show([running.endpoint, *loaded], chats=_has_chat_template(model))
         if not is_external:
-            _follow(engine)
-
-
-def _read_all(texts: Sequence[str]) -> list[Adapter]:
-    adapters = {adapter.name: adapter for adapter in map(_read, texts)}
-    if len(adapters) < len(texts):
-        raise BadInputError(f"--lora {' '.join(texts)}: a name is given twice; names must differ")
-    return list(adapters.values())
+            _follow(running)
 
 
 def _read(text: str) -> Adapter:

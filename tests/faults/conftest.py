@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from benchmarks.lib.repository import REPOSITORY
+from pipeline_lib.telemetry import read_events
 from tests.faults.processes import MARK, marked, wait_until_gone
-from tests.faults.workspaces import THREADS, TINY
+from tests.faults.workspaces import THREADS, TINY, assert_whole, copy_until, sealed_files
 
 # Fixtures of the session: the server, the command.
 from tests.flows.conftest import Command, prefect_server, reasonloop  # noqa: F401
@@ -94,6 +95,33 @@ class Starter:
     def run(self, workspace: pathlib.Path, *more: str, **options: str | None) -> Started:
         """Start a tiny run."""
         return self("run", "--workspace", workspace, *TINY, *more, **options)
+
+    def sampling(
+        self, root: pathlib.Path, unbroken: pathlib.Path, *more: str, **options: str | None
+    ) -> Started:
+        """A tiny run in the middle of its sampling; the stages before are those of ``unbroken``."""
+        copy_until("sample", unbroken, root)
+        run = self.run(root, *more, **options)
+        run.until(
+            lambda: any(e["event"] == "work" and e["stage"] == "sample" for e in read_events(root))
+        )
+        return run
+
+    def resume(
+        self,
+        root: pathlib.Path,
+        unbroken: pathlib.Path,
+        api_url: str,
+        *more: str,
+        **options: str | None,
+    ) -> None:
+        """Run the same command again: nothing that is sealed is made again, and the run is whole."""
+        sealed = sealed_files(root)
+        again = self.run(root, *more, **options)
+        assert again.wait() == 0, again.stderr
+        assert again.left_after(15) == []
+        assert sealed.items() <= sealed_files(root).items()
+        assert_whole(root, unbroken, api_url)
 
     def end(self) -> None:
         for one in self.started:

@@ -10,12 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from flows.server import server
-from pipeline_lib.telemetry import read_events
 from tests.faults.servers import OwnServer
 from tests.faults.workspaces import (
     THREADS,
     assert_whole,
-    copy_until,
     sealed_files,
 )
 
@@ -31,10 +29,6 @@ def own_server(tmp_path) -> Iterator[OwnServer]:
     found.start()
     yield found
     found.kill()
-
-
-def sampled(root) -> int:
-    return sum(e["event"] == "work" and e["stage"] == "sample" for e in read_events(root))
 
 
 @contextlib.contextmanager
@@ -54,9 +48,8 @@ def locked(database) -> Iterator[None]:
 def test_server_restarted(start, own_server, unbroken, tmp_path, runner):
     """On the same port and database, in the middle of sampling."""
     root = tmp_path / "run"
-    copy_until("sample", unbroken, root)
-    run = start.run(root, "--runner", runner, PREFECT_API_URL=own_server.api_url)
-    run.until(lambda: sampled(root))
+    api_url = own_server.api_url
+    run = start.sampling(root, unbroken, "--runner", runner, PREFECT_API_URL=api_url)
     own_server.kill()
     time.sleep(DOWN_S)
     own_server.start()
@@ -69,21 +62,15 @@ def test_server_restarted(start, own_server, unbroken, tmp_path, runner):
 def test_server_gone(start, own_server, unbroken, tmp_path):
     """The run ends in time; with a server again, the same command resumes it."""
     root = tmp_path / "run"
-    copy_until("sample", unbroken, root)
-    arguments = (root, *THREADS)
-    run = start.run(*arguments, PREFECT_API_URL=own_server.api_url)
-    run.until(lambda: sampled(root))
+    api_url = own_server.api_url
+    run = start.sampling(root, unbroken, *THREADS, PREFECT_API_URL=api_url)
     own_server.kill()
     assert run.wait(ENDED_S) == 1
     assert run.stderr.count("\n") == 1, run.stderr
     assert "run the same command again" in run.stderr
     assert run.left_after(15) == []
     own_server.start()
-    sealed = sealed_files(root)
-    again = start.run(*arguments, PREFECT_API_URL=own_server.api_url)
-    assert again.wait() == 0, again.stderr
-    assert sealed.items() <= sealed_files(root).items()
-    assert_whole(root, unbroken, own_server.api_url)
+    start.resume(root, unbroken, api_url, *THREADS, PREFECT_API_URL=api_url)
 
 
 def own_state(tmp_path, monkeypatch):
@@ -93,20 +80,12 @@ def own_state(tmp_path, monkeypatch):
     return {"PREFECT_API_URL": None, "REASONLOOP_STATE": state}
 
 
-def run_until_sampled(start, unbroken, root, environment):
-    """A run in the middle of its sampling stage."""
-    copy_until("sample", unbroken, root)
-    run = start.run(root, *THREADS, **environment)
-    run.until(lambda: sampled(root))
-    return run
-
-
 @pytest.mark.fault("local Prefect server killed", "one line")
 def test_local_server_killed(start, unbroken, tmp_path, monkeypatch):
     """The server that the command has started itself; the same command starts another and resumes."""
     root = tmp_path / "run"
     own = own_state(tmp_path, monkeypatch)
-    run = run_until_sampled(start, unbroken, root, own)
+    run = start.sampling(root, unbroken, *THREADS, **own)
     os.kill(server.find().pid, signal.SIGKILL)
     assert run.wait(ENDED_S) == 1
     assert run.stderr.count("\n") == 1, run.stderr
@@ -126,7 +105,7 @@ def test_local_server_killed(start, unbroken, tmp_path, monkeypatch):
 def test_local_server_silent(start, unbroken, tmp_path, monkeypatch):
     """Its process is stopped and continued; it accepts requests all the time."""
     root = tmp_path / "run"
-    run = run_until_sampled(start, unbroken, root, own_state(tmp_path, monkeypatch))
+    run = start.sampling(root, unbroken, *THREADS, **own_state(tmp_path, monkeypatch))
     pid = server.find().pid
     try:
         os.kill(pid, signal.SIGSTOP)
@@ -144,9 +123,7 @@ def test_local_server_silent(start, unbroken, tmp_path, monkeypatch):
 def test_database_locked(start, own_server, unbroken, tmp_path):
     """By another writer, in the middle of sampling."""
     root = tmp_path / "run"
-    copy_until("sample", unbroken, root)
-    run = start.run(root, *THREADS, PREFECT_API_URL=own_server.api_url)
-    run.until(lambda: sampled(root))
+    run = start.sampling(root, unbroken, *THREADS, PREFECT_API_URL=own_server.api_url)
     with locked(own_server.database):
         time.sleep(LOCKED_S)
     assert run.wait() == 0, run.stderr

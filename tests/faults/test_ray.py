@@ -5,9 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline_lib.telemetry import read_events
 from tests.faults.clusters import RunningCluster
-from tests.faults.workspaces import assert_whole, copy_until, sealed_files
 
 pytestmark = pytest.mark.slow
 RAY = ("--runner", "ray")
@@ -19,20 +17,6 @@ def running_cluster(reasonloop) -> Iterator[RunningCluster]:
     cluster = RunningCluster(reasonloop.environment)
     yield cluster
     cluster.end()
-
-
-def sampled(root) -> int:
-    return sum(e["event"] == "work" and e["stage"] == "sample" for e in read_events(root))
-
-
-def resume(start, prefect_server, unbroken, root) -> None:
-    """Run the same command again: nothing that is sealed is made again, and the run is whole."""
-    sealed = sealed_files(root)
-    again = start.run(root, *RAY)
-    assert again.wait() == 0, again.stderr
-    assert again.left_after(15) == []
-    assert sealed.items() <= sealed_files(root).items()
-    assert_whole(root, unbroken, prefect_server.api_url)
 
 
 @pytest.mark.parametrize(
@@ -48,28 +32,24 @@ def resume(start, prefect_server, unbroken, root) -> None:
 def test_local_ray(start, prefect_server, unbroken, tmp_path, name):
     """The command ends within two minutes and leaves no process."""
     root = tmp_path / "run"
-    copy_until("sample", unbroken, root)
-    run = start.run(root, *RAY)
-    run.until(lambda: sampled(root))
+    run = start.sampling(root, unbroken, *RAY)
     next(process for process in run.left() if process.name() == name).kill()
     assert run.wait(ENDED_S) == 1
     assert run.stderr.count("\n") == 1, run.stderr
     assert "Ray" in run.stderr
     assert run.left_after(15) == []
-    resume(start, prefect_server, unbroken, root)
+    start.resume(root, unbroken, prefect_server.api_url, *RAY)
 
 
 @pytest.mark.fault("SIGKILL of the command while Ray samples", "resumes")
 def test_driver_killed(start, prefect_server, unbroken, tmp_path):
     """Ray's processes end by themselves."""
     root = tmp_path / "run"
-    copy_until("sample", unbroken, root)
-    run = start.run(root, *RAY)
-    run.until(lambda: sampled(root))
+    run = start.sampling(root, unbroken, *RAY)
     run.process.kill()
     assert run.wait() == -signal.SIGKILL
     assert run.left_after(30) == []
-    resume(start, prefect_server, unbroken, root)
+    start.resume(root, unbroken, prefect_server.api_url, *RAY)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +69,7 @@ def test_driver_killed(start, prefect_server, unbroken, tmp_path):
 def test_cluster_gone(start, prefect_server, running_cluster, unbroken, tmp_path, names):
     """The command ends within two minutes; without RAY_ADDRESS it resumes on a Ray of its own."""
     root = tmp_path / "run"
-    copy_until("sample", unbroken, root)
-    run = start.run(root, *RAY, RAY_ADDRESS=running_cluster.address)
-    run.until(lambda: sampled(root))
+    run = start.sampling(root, unbroken, *RAY, RAY_ADDRESS=running_cluster.address)
     for process in running_cluster.processes():
         if process.name() in names:
             process.kill()
@@ -100,4 +78,4 @@ def test_cluster_gone(start, prefect_server, running_cluster, unbroken, tmp_path
     assert "Ray" in run.stderr
     assert run.left_after(15) == []
     running_cluster.end()
-    resume(start, prefect_server, unbroken, root)
+    start.resume(root, unbroken, prefect_server.api_url, *RAY)

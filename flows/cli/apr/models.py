@@ -4,20 +4,20 @@ import pathlib
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
-from flows.cli.options import AT_LEAST_ONE, DEFAULT_PARAMS, ModelFolder, ParamsOptions
+from flows.cli.options import (
+    AT_LEAST_ONE,
+    DEFAULT_PARAMS,
+    Minutes,
+    ModelFolder,
+    ParamsOptions,
+    seconds_of,
+)
 from flows.cli.progress import progress_bar
 from flows.run.terminal import say
 from pipeline_lib.systems.apr.countdown.sequences import KINDS
 
-Minutes = Annotated[
-    float | None,
-    Parameter(
-        help="Time limit; training stops behind a checkpoint, and the same command resumes it.",
-        validator=validators.Number(gt=0),
-    ),
-]
 _SHOWN = {
     "reward": "reward {:.3f}",
     "accuracy": "accuracy {:.3f}",
@@ -96,7 +96,7 @@ def train(
             output,
             loaded.apr,
             seed=loaded.seed,
-            max_seconds=_seconds(minutes),
+            max_seconds=seconds_of(minutes),
             progress=moved,
             trackers=trackers,
         )
@@ -143,7 +143,7 @@ def rl(
             output,
             loaded.apr.rl,
             seed=loaded.seed,
-            max_seconds=_seconds(minutes),
+            max_seconds=seconds_of(minutes),
             progress=moved,
             trackers=trackers,
         )
@@ -156,7 +156,3 @@ def rl(
 def _say_step(step: int, total: int, metrics: Mapping[str, float]) -> None:
     shown = [text.format(metrics[name]) for name, text in _SHOWN.items() if name in metrics]
     say(f"step {step} of {total}: {', '.join(shown)}")
-
-
-def _seconds(minutes: float | None) -> float | None:
-    return None if minutes is None else 60 * minutes

@@ -4,13 +4,15 @@ import pathlib
 import sys
 from typing import Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
 from flows.cli.options import (
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
+    Minutes,
     ModelFolder,
     ParamsOptions,
+    seconds_of,
 )
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_evaluation
@@ -34,36 +36,23 @@ def train(
     /,
     *,
     output: ModelFolder,
-    minutes: Annotated[
-        float | None,
-        Parameter(
-            help="Time limit; training stops at the next checkpoint, and the same command resumes it.",
-            validator=validators.Number(gt=0),
-        ),
-    ] = None,
-    processes: Annotated[
-        int | None,
-        Parameter(
-            help="Processes, one per GPU, that share each batch: short for "
-            "--set prr.train.processes=N, and wins over it.",
-            validator=AT_LEAST_ONE,
-        ),
-    ] = None,
+    minutes: Minutes = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Train latent branches on the training split; an interrupted training resumes.
 
-    A training that stops because of `--minutes` ends with exit code 3; under torchrun with 1.
+    A training that stops because of `--minutes` ends with exit code 3; under torchrun with 1. With
+    `prr.train.processes` several GPUs share each batch.
 
     **Examples:**
 
         reasonloop prr train data/two --output models/two
         reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9
-        reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9 --processes 8
+        reasonloop prr train data/arc1 --output models/arc1 --profile prr-arc --minutes 9 --set prr.train.processes=8
     """
     loaded = params.load()
     check_trackers(loaded.execution)
-    count = processes or loaded.prr.train.processes
+    count = loaded.prr.train.processes
     if count > 1 and environment("RANK") is None:
         if 0 < (gpus := visible_gpus()) < count:
             raise BadInputError(
@@ -79,7 +68,7 @@ def train(
             loaded.prr,
             seed=loaded.seed,
             report_to=loaded.execution.report_to,
-            max_seconds=None if minutes is None else 60 * minutes,
+            max_seconds=seconds_of(minutes),
             progress=moved,
         )
     say(f"model: {output}, {manifest.counts['steps']:.0f} steps, digest {manifest.digest[:16]}")

@@ -89,7 +89,7 @@ class MultiLoraModel:
         # PEFT saves embeddings beside adapters on them, and would load any weight into the base.
         tensors = {name: one for name, one in adapter.tensors.items() if ".lora_" in name}
         if others := sorted(adapter.tensors.keys() - tensors.keys()):
-            own = self._base_weights()
+            own = {_base_name(weight): one for weight, one in self.base.model.state_dict().items()}
             for name in others:
                 if not _is_own(own.get(_base_name(name)), adapter.tensors[name]):
                     return f"its file holds {name}, which is not the weight of the served model"
@@ -107,10 +107,6 @@ class MultiLoraModel:
         if names := [*missing, *result.unexpected_keys]:
             return f"{len(names)} weights do not match the model, the first is {names[0]}"
         return None
-
-    def _base_weights(self) -> dict[str, torch.Tensor]:
-        """The weights of the base by their names without PEFT's layers."""
-        return {_base_name(name): one for name, one in self.base.model.state_dict().items()}
 
     def detach(self, key: str) -> None:
         """Drop an adapter's weights; after the last one the base's layers are unwrapped."""

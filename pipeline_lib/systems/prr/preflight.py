@@ -21,5 +21,5 @@ def check_run(run: Run, *, draws: bool) -> None:
     if count > 1:
         raise BadInputError(
             f"prr.train.processes={count}: a stage trains in one process; use "
-            f"`reasonloop prr train --processes {count}`"
+            f"`reasonloop prr train --set prr.train.processes={count}`"
         )

@@ -104,10 +104,10 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
     """Exit code 3 and one message after each of two steps but the last; weights are those of an unbroken training."""
     reasonloop("build-synthetic --output two")
 
-    def train(*more, processes=("--processes", "2")):
+    def train(*more):
         command = ["prr", "train", "two", *PROFILE, "--set", "prr.train.steps=2", *more]
         done = subprocess.run(
-            [sys.executable, "-m", "flows.cli", *command, *processes],
+            [sys.executable, "-m", "flows.cli", *command, "--set", "prr.train.processes=2"],
             capture_output=True,
             text=True,
             check=False,
@@ -119,8 +119,7 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
     assert "step 1 of 2: time limit reached" in error
     code, shown, error = train("--output", "sliced", "--minutes", "0.000001")
     assert (code, shown.count("2 steps"), error) == (0, 1, "")
-    param = ("--set", "prr.train.processes=2")
-    code, shown, error = train("--output", "whole", processes=param)
+    code, shown, error = train("--output", "whole")
     assert (code, shown.count("2 steps"), error) == (0, 1, "")
     digests = [read_manifest(tmp_path / name).digest for name in ("sliced", "whole")]
     assert digests[0] == digests[1]
@@ -133,10 +132,10 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
         ("train two --output two", "holds other files"),
         ("train two --output model --set prr.train.batch_size=0", "prr.train.batch_size"),
         ("train two --output model --set execution.report_to=[bells]", "bells is unknown"),
-        ("train two --output model --processes 0", "--processes"),
+        ("train two --output model --processes 2", "is now --set prr.train.processes=2"),
         (
             "run --workspace work --set prr.train.processes=2",
-            "`reasonloop prr train --processes 2`",
+            "`reasonloop prr train --set prr.train.processes=2`",
         ),
         ("train two --output model --minutes nan", "--minutes"),
         ("evaluate nowhere --data two --output found", "no latent model"),

@@ -39,6 +39,7 @@ class GatewayMetrics:
     answered: int = 0
     failures: Counter[Failure] = field(default_factory=lambda: Counter(dict.fromkeys(Failure, 0)))
     cost: Cost = NOTHING
+    """Of the calls that have ended."""
     _rounds: int = 0
     _round_seconds: float = 0.0
 
@@ -55,10 +56,6 @@ class GatewayMetrics:
             yield
         finally:
             self.in_flight -= 1
-
-    def add_calls(self, cost: Cost) -> None:
-        """Count calls that have ended."""
-        self.cost = self.cost.then(cost)
 
     def add_round(self, seconds: float) -> None:
         """Count a round with its compaction."""

@@ -123,7 +123,7 @@ class Solver:
         )
 
     def _count(self, drawn: Sequence[Completion]) -> None:
-        self.metrics.add_calls(request_cost(drawn))
+        self.metrics.cost = self.metrics.cost.then(request_cost(drawn))
 
     async def _advance(self, exchange: Exchange, drawn: Drawn | None) -> Calls | Solution:
         loop = asyncio.get_running_loop()
