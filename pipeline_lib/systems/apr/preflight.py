@@ -5,24 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.apr import AprParams
 
 if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
     from pipeline_lib.systems.stage import Run
 
 
 def check_run(run: Run, *, draws: bool) -> None:
-    """Check that the stages of ``run`` fit each other; as `check_stages`."""
-    del draws  # the embedded engine is always installed
-    check_stages(run.params.apr)
-
-
-def check_stages(params: AprParams) -> None:
-    """Check that the stages fit each other.
+    """Check that the stages of ``run`` fit each other.
 
     Raises:
         BadInputError: more problems in a step of RL than there are, or more children than are trained on.
     """
+    del draws  # the embedded engine is always installed
+    params = run.params.apr
     data, rl = params.data, params.rl
     if rl.steps and rl.prompts > data.train_problems:
         raise BadInputError(

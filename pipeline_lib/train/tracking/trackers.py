@@ -5,7 +5,8 @@ They are no part of a result: their files are kept with the logs, and no stage k
 
 import logging
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from pipeline_lib.store.files import write_text
 if TYPE_CHECKING:
     from dvclive.live import Live
 
+LogStep = Callable[[int, int, Mapping[str, float]], None]
+"""Called with step, total steps and the step's metrics."""
 _KNOWN: Mapping[str, Callable[[], TrainerCallback]] = integration_utils.INTEGRATION_TO_CALLBACK
 
 
@@ -79,34 +82,42 @@ def trackers_beside(output: pathlib.Path, names: Sequence[str]) -> Trackers:
     return trackers
 
 
-class StepLogger:
-    """Calls trackers as a trainer would, from the first logged step on; ``facts`` are the params of the run."""
+@contextmanager
+def log_steps(
+    names: Sequence[str], folder: pathlib.Path, *, phase: str, facts: Mapping[str, Any]
+) -> Iterator[LogStep]:
+    """Yield a function that logs a step as a trainer would, for a loop without one.
 
-    def __init__(self, trackers: Trackers, phase: str, facts: Mapping[str, Any]) -> None:
-        self._trackers, self._phase, self._facts = trackers, phase, facts
-        self._state = TrainerState()
-        self._callbacks: list[TrainerCallback] = []
+    Trackers are opened by the first step, and closed at the end, after errors as well. ``phase`` is the name of the
+    run, ``facts`` are its params as JSON values.
 
-    def log(self, step: int, total: int, metrics: Mapping[str, float]) -> None:
-        """Log the metrics of a step."""
-        if not self._callbacks:
-            trackers, phase = self._trackers, self._phase
+    Raises:
+        BadInputError: as `Trackers.check`.
+    """
+    trackers, state = Trackers(names=names, folder=folder), TrainerState()
+    trackers.check()
+    callbacks: list[TrainerCallback] = []
+    settings: list[_Settings] = []
+
+    def send(event: str, **content: Any) -> None:
+        for callback in callbacks:
+            getattr(callback, event)(settings[0], state, TrainerControl(), **content)
+
+    def log(step: int, total: int, metrics: Mapping[str, float]) -> None:
+        if not callbacks:
             # Not earlier: under torchrun, TrainingArguments need the process group.
-            self._settings = _Settings(output_dir=str(trackers.folder), **trackers.settings(phase))
-            self._settings.facts = self._facts
-            other = [_KNOWN[name]() for name in trackers.names if name not in _FILE_TRACKERS]
-            self._callbacks = [*other, *trackers.callbacks(phase)]
-            self._send("on_train_begin")
-        self._state.global_step, self._state.max_steps = step, total
-        self._send("on_log", logs=dict(metrics))
+            settings.append(_Settings(output_dir=str(folder), **trackers.settings(phase)))
+            settings[0].facts = facts
+            callbacks.extend(_KNOWN[name]() for name in names if name not in _FILE_TRACKERS)
+            callbacks.extend(trackers.callbacks(phase))
+            send("on_train_begin")
+        state.global_step, state.max_steps = step, total
+        send("on_log", logs=dict(metrics))
 
-    def close(self) -> None:
-        """Close the trackers, if a step was logged."""
-        self._send("on_train_end")
-
-    def _send(self, event: str, **content: Any) -> None:
-        for callback in self._callbacks:
-            getattr(callback, event)(self._settings, self._state, TrainerControl(), **content)
+    try:
+        yield log
+    finally:
+        send("on_train_end")
 
 
 class _Settings(TrainingArguments):

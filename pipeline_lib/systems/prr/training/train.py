@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -46,7 +47,6 @@ from pipeline_lib.systems.prr.training.run_state import (
     save_carry,
     save_state,
 )
-from pipeline_lib.train.tracking.step_log import open_trackers
 
 _KEPT_CHECKPOINTS = 2
 _BETAS = (0.9, 0.95)
@@ -128,7 +128,12 @@ def train_on(  # noqa: PLR0913 - what a training depends on
     )
     facts = params.model_dump(mode="json")
     place = trackers or output.with_name(f"{output.name}.trackers")
-    with open_trackers(report_to, place, phase=phase, facts=facts) as log_step:
+    opening: AbstractContextManager[Progress] = nullcontext(lambda *_: None)
+    if report_to:
+        from pipeline_lib.train.tracking.trackers import log_steps  # noqa: PLC0415 - seconds to import
+
+        opening = log_steps(report_to, place, phase=phase, facts=facts)
+    with opening as log_step:
 
         def notify(step: int, total: int, metrics: Mapping[str, float]) -> None:
             progress(step, total, metrics)

@@ -3,8 +3,9 @@
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.apr import AprParams
-from pipeline_lib.systems.apr.preflight import check_stages
+from pipeline_lib.params.whole import Params
+from pipeline_lib.systems.apr.preflight import check_run
+from pipeline_lib.systems.stage import Run
 
 
 @pytest.mark.parametrize(
@@ -15,17 +16,17 @@ from pipeline_lib.systems.apr.preflight import check_stages
         ({"evaluate": {"children": 12}}, "evaluate.children=12: is above"),
     ],
 )
-def test_stages_that_do_not_fit(params, message):
+def test_stages_that_do_not_fit(tmp_path, params, message):
     """Otherwise a later stage refuses them, after the trainings."""
     with pytest.raises(BadInputError, match=message):
-        check_stages(AprParams.model_validate(params))
+        check_run(Run(root=tmp_path, params=Params.model_validate({"apr": params})), draws=True)
 
 
-def test_stages_that_fit():
+def test_stages_that_fit(tmp_path):
     """The defaults, the most children, and few problems without RL."""
     for params in (
         {},
         {"rl": {"children": 9}},
         {"data": {"train_problems": 9}, "rl": {"steps": 0}},
     ):
-        check_stages(AprParams.model_validate(params))
+        check_run(Run(root=tmp_path, params=Params.model_validate({"apr": params})), draws=True)

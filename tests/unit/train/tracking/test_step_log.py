@@ -12,7 +12,7 @@ from pipeline_lib.errors import BadInputError, BudgetReachedError
 from pipeline_lib.store.files import read_json, read_json_lines
 from pipeline_lib.systems.prr.model.saved_model import LOG_NAME
 from pipeline_lib.systems.prr.training.train import train_latent
-from pipeline_lib.train.tracking.step_log import open_trackers
+from pipeline_lib.train.tracking.trackers import log_steps
 from tests.unit.systems.prr.small_training import STEPS, small_training
 
 FACTS = {"train": {"lr": 0.01}, "model": {"kind": "prr"}}
@@ -29,7 +29,7 @@ def rows(folder: pathlib.Path, metric: str) -> list[tuple[int, float]]:
 
 def tracked_training(folder: pathlib.Path, *, broken_at: int = 0, **changes):
     """A training logged by dvclive."""
-    with open_trackers(["dvclive"], folder / "tracked", phase="prr", facts=FACTS) as log_step:
+    with log_steps(["dvclive"], folder / "tracked", phase="prr", facts=FACTS) as log_step:
 
         def progress(step, total, metrics):
             log_step(step, total, metrics)
@@ -55,7 +55,7 @@ def test_dvclive_has_every_step_and_changes_nothing(tmp_path, monkeypatch):
 def test_metrics_are_there_while_the_training_runs(tmp_path):
     """At step 3, steps 1 and 2 can be read."""
     seen = []
-    with open_trackers(["dvclive"], tmp_path / "tracked", phase="prr", facts=FACTS) as log_step:
+    with log_steps(["dvclive"], tmp_path / "tracked", phase="prr", facts=FACTS) as log_step:
 
         def progress(step, total, metrics):
             if step == 3:
@@ -100,16 +100,12 @@ def test_an_unknown_name_is_one_line(tmp_path):
     """Before the training begins."""
     with (
         pytest.raises(BadInputError, match=r"^execution.report_to: bells is unknown"),
-        open_trackers(["bells"], tmp_path, phase="prr", facts=FACTS),
+        log_steps(["bells"], tmp_path, phase="prr", facts=FACTS),
     ):
         pytest.fail("the training would begin")
 
 
 def test_without_trackers_transformers_is_not_loaded():
     """The command that trains latent branches starts without transformers."""
-    script = (
-        "import sys; from pathlib import Path; from pipeline_lib.train.tracking.step_log import open_trackers\n"
-        "with open_trackers([], Path(), phase='prr', facts={}) as log_step: log_step(1, 2, {})\n"
-        "sys.exit('transformers' in sys.modules)"
-    )
+    script = "import sys, pipeline_lib.systems.prr.training.train; sys.exit('transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
