@@ -48,13 +48,11 @@ def newest(work: pathlib.Path, *, key: str) -> pathlib.Path | None:
 
     Newer broken ones are removed, since the trainer counts them when it deletes old checkpoints.
     """
-    for folder in sorted(work.glob(f"{_PREFIX}*"), key=_step, reverse=True):
+    for folder in sorted(
+        work.glob(f"{_PREFIX}*"), key=lambda one: int(one.name.removeprefix(_PREFIX)), reverse=True
+    ):
         done = (folder / DONE_NAME).is_file()
         if done and manifests.current(folder, kind=KIND, key=key) is not None:
             return folder
         shutil.rmtree(folder)
     return None
-
-
-def _step(folder: pathlib.Path) -> int:
-    return int(folder.name.removeprefix(_PREFIX))

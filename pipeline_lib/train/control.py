@@ -7,9 +7,8 @@ lowest loss on held-out worked problems is kept, or the base if none has a lower
 
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.params.train import LoraParams
@@ -59,7 +58,8 @@ def train_control(request: ControlRequest) -> Manifest:
     log = [
         row for folder in folders.values() for row in read_json_lines(folder / policies.LOG_NAME)
     ]
-    kept = _find_lowest(log)
+    validated = [row for row in log if VALIDATION_LOSS in row]
+    kept = min(validated, key=lambda row: row[VALIDATION_LOSS])
     report = ControlReport(
         is_base=False,
         base_is_given=request.base_is_given,
@@ -117,8 +117,3 @@ def _with_length(schedule: Schedule, steps: int) -> Schedule:
     count = max(1, round(steps / schedule.checkpoint_every))
     every = math.ceil(steps / count)
     return replace(schedule, steps=every * count, checkpoint_every=every)
-
-
-def _find_lowest(log: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The first row with the lowest validation loss."""
-    return min((row for row in log if VALIDATION_LOSS in row), key=lambda r: r[VALIDATION_LOSS])

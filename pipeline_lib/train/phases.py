@@ -47,26 +47,28 @@ METRICS: Mapping[str, str] = {
     "completions/clipped_ratio": "truncated",
     "rewards/margins": "margin",
     "rewards/accuracies": "pair_accuracy",
-    "unjudged": "unjudged",
-    "kl": "kl",
-    "update_kl": "update_kl",
-    "clip_fraction": "clip_fraction",
-    "value_loss": "value_loss",
-    "explained_variance": "explained_variance",
-    "rollouts/accuracy": "accuracy",
-    "rollouts/children": "children",
-    "rollouts/drawn_tokens": "drawn_tokens",
-    "rollouts/critical_tokens": "critical_tokens",
-    "rollouts/lost_sequences": "lost_sequences",
-    "base_reward": "base_reward",
-    "best_classmate_score": "best_classmate_score",
-    "avg_classmate_score": "avg_classmate_score",
-    "final_reward": "final_reward",
-    "lift": "lift",
-    "leak_rate": "leak_rate",
-    "empty_prefix_rate": "empty_prefix_rate",
-    "kept_steps": "kept_steps",
-    "unique_share": "unique_share",
+    **{
+        name: name
+        for name in (
+            "unjudged",
+            "kl",
+            "update_kl",
+            "clip_fraction",
+            "value_loss",
+            "explained_variance",
+        )
+    },
+    **{
+        f"rollouts/{name}": name
+        for name in ("accuracy", "children", "drawn_tokens", "critical_tokens", "lost_sequences")
+    },
+    **{
+        name: name
+        for name in (
+            *("base_reward", "best_classmate_score", "avg_classmate_score", "final_reward", "lift"),
+            *("leak_rate", "empty_prefix_rate", "kept_steps", "unique_share"),
+        )
+    },
 }
 """Metrics of the log, by TRL's names. Durations are left out, since they differ from run to run."""
 METRIC_FAMILIES = ("classmate_scores/", "failure_rate/")
@@ -145,17 +147,16 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
     result = work / "result"
     if manifests.current(result, kind=policies.KIND, key=context.key) is not None:
         return result
-    seed = trainer_seed(context.seed, "training", phase.name)
+    seed, trackers = trainer_seed(context.seed, "training", phase.name), context.trackers
+    tracked = trackers.settings(phase.name) if trackers else {"report_to": "none"}
     with silence_libraries(), deterministic(threads=context.threads, seed=seed):
         policy = load_policy(source, lora=phase.lora)
-        trainer = phase.make_trainer(
-            policy, _settings(phase, policy, work, seed) | _tracker_settings(phase, context)
-        )
+        trainer = phase.make_trainer(policy, _settings(phase, policy, work, seed) | tracked)
         for weight in filter(lambda one: one.requires_grad, trainer.model.parameters()):
             # TRL makes adapters on a base in 4 bits bfloat16, which loses small updates.
             weight.data = weight.data.float()
         trainer.remove_callback(PrinterCallback)
-        for callback in context.trackers.callbacks(phase.name) if context.trackers else ():
+        for callback in trackers.callbacks(phase.name) if trackers else ():
             trainer.add_callback(callback)
         trainer.add_callback(_SealAndReport(phase, key=context.key, progress=context.progress))
         if context.deadline is not None:
@@ -203,7 +204,9 @@ def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> Tr
         "gradient_accumulation_steps": schedule.batch_size // micro_batch_size,
         "learning_rate": schedule.lr,
         "lr_scheduler_type": schedule.shape,
-        "warmup_steps": _warmup_steps(schedule),
+        "warmup_steps": min(
+            math.ceil(schedule.warmup_fraction * schedule.steps), schedule.steps - 1
+        ),
         "max_grad_norm": 1.0,
         "seed": seed,
         # `order_rows` has shuffled them, so that their order depends on the seed alone.
@@ -219,14 +222,6 @@ def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> Tr
         "gradient_checkpointing": checkpointing,
     }
     return TrainerSettings(values)
-
-
-def _warmup_steps(schedule: Schedule) -> int:
-    return min(math.ceil(schedule.warmup_fraction * schedule.steps), schedule.steps - 1)
-
-
-def _tracker_settings(phase: Phase, context: TrainContext) -> dict[str, Any]:
-    return context.trackers.settings(phase.name) if context.trackers else {"report_to": "none"}
 
 
 def order_rows(rows: Dataset, settings: TrainerSettings, *, sequences_per_row: int = 1) -> Dataset:

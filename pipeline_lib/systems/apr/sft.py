@@ -2,7 +2,6 @@
 
 import pathlib
 import time
-from typing import Any
 
 from transformers import PreTrainedTokenizerFast
 
@@ -123,7 +122,13 @@ def make_blank(
     )
     weights_seed = trainer_seed(seed, "adaptive", "weights")
     with silence_libraries(), deterministic(threads=threads, seed=weights_seed):
-        save_blank_llama(folder, _pretrained_tokenizer(num_numbers), sizes)
+        tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+            tokenizer_object=make_tokenizer(num_numbers),
+            pad_token=PAD,
+            eos_token=EOS,
+            clean_up_tokenization_spaces=False,
+        )
+        save_blank_llama(folder, tokenizer, sizes)
 
 
 def plan_of(traces: EncodedTraces, sft: AprSftParams, *, seed: int) -> TokenSteps:
@@ -159,13 +164,4 @@ def make_phase(traces: EncodedTraces, sft: AprSftParams, *, seed: int) -> Phase:
             gradient_checkpointing=False,
         ),
         make_trainer=trainer_factory(traces.rows, plan, sft),
-    )
-
-
-def _pretrained_tokenizer(num_numbers: int) -> Any:
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=make_tokenizer(num_numbers),
-        pad_token=PAD,
-        eos_token=EOS,
-        clean_up_tokenization_spaces=False,
     )

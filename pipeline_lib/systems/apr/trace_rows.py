@@ -66,7 +66,9 @@ def encode_traces(
     if not conditions:
         raise BadInputError(f"apr.model.window={window}: holds no sequence of a parent; raise it")
     return EncodedTraces(
-        rows=rows, conditions=tuple(sorted(conditions, key=_by_amount)), dropped=dropped
+        rows=rows,
+        conditions=tuple(sorted(conditions, key=lambda one: (len(one), one))),
+        dropped=dropped,
     )
 
 
@@ -119,7 +121,3 @@ def _taken(
 def _is_conditioned(trace: Mapping[str, Any], sft: AprSftParams, seed: int) -> bool:
     draw = child_random(seed, "sft conditions", trace["problem_id"])
     return draw.random() < sft.conditioned
-
-
-def _by_amount(condition: str) -> tuple[int, str]:
-    return len(condition), condition

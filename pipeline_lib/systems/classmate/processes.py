@@ -133,14 +133,11 @@ class ProcessPeer:
             if self._process.exit_code is not None or time.monotonic() > deadline:
                 return None
             try:
-                self._connection = Client(self._address, family="AF_UNIX")
+                address = str(pathlib.Path(self._process.scratch) / _SOCKET)
+                self._connection = Client(address, family="AF_UNIX")
             except (FileNotFoundError, ConnectionRefusedError):
                 time.sleep(_POLL_S)
         return self._connection
-
-    @property
-    def _address(self) -> str:
-        return str(pathlib.Path(self._process.scratch) / _SOCKET)
 
     def _problem(self) -> str:
         if self._process.exit_code is None:

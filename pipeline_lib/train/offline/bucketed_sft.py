@@ -8,6 +8,7 @@ Axes: B sequences of a pass, L tokens, N tokens with a loss.
 """
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Literal
 
 import torch
@@ -69,7 +70,8 @@ class BucketedTrainer(Trainer):
             train_dataset=_Steps(
                 rows, plan, pass_tokens=sft.pass_tokens, pad_id=policy.tokenizer.pad_token_id
             ),
-            data_collator=_only_step,
+            # The only step that the trainer's loop takes at a time.
+            data_collator=itemgetter(0),
             processing_class=policy.tokenizer,
         )
 
@@ -170,8 +172,3 @@ def pad(rows: Sequence[TokenRow], *, pad_id: int) -> tuple[Tensor, Tensor]:
         ids_BL[index, : len(ids_L)] = ids_L
         labels_BL[index, row.loss_from : len(ids_L)] = ids_L[row.loss_from :]
     return ids_BL, labels_BL
-
-
-def _only_step(steps: list[Any]) -> Any:
-    """A collator of the one step that the trainer's loop takes at a time."""
-    return steps[0]

@@ -9,6 +9,7 @@ Only public methods of the trainer are overridden.
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -73,7 +74,8 @@ class DrawTrainer(Trainer):
             model=attach(policy.model, lora, checkpointing=args.gradient_checkpointing),
             args=args,
             train_dataset=select_prompts(rows, settings, group_size=group_size),
-            data_collator=_keep_rows,
+            # Rows as they are: prompts become tensors with what is drawn for them.
+            data_collator=itemgetter(slice(None)),
             processing_class=policy.tokenizer,
         )
 
@@ -92,8 +94,3 @@ class DrawTrainer(Trainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log a step together with its own metrics."""
         super().log({**logs, **self._step_metrics} if "loss" in logs else logs, start_time)
-
-
-def _keep_rows(rows: list[Any]) -> Any:
-    """A collator that leaves rows as they are: prompts become tensors with what is drawn for them."""
-    return rows

@@ -77,7 +77,9 @@ def deduplicate(members: Iterable[JudgedPath]) -> list[JudgedPath]:
     kept: list[tuple[JudgedPath, AbstractSet[str]]] = []
     for member in members:
         ngrams = _ngrams(member.path.text)
-        if all(_jaccard(ngrams, other) < NEAR_DUPLICATE_JACCARD for _, other in kept):
+        if all(
+            len(ngrams & other) / len(ngrams | other) < NEAR_DUPLICATE_JACCARD for _, other in kept
+        ):
             kept.append((member, ngrams))
     return [member for member, _ in kept]
 
@@ -86,10 +88,6 @@ def _ngrams(text: str) -> AbstractSet[str]:
     tokens = _TOKEN.findall(text.casefold())
     starts = range(max(1, len(tokens) - _NGRAM_TOKENS + 1))
     return {" ".join(tokens[start : start + _NGRAM_TOKENS]) for start in starts}
-
-
-def _jaccard(first: AbstractSet[str], second: AbstractSet[str]) -> float:
-    return len(first & second) / len(first | second)
 
 
 _NUMBER = r"\d++(?:,\d{3})*+(?:\.\d++)?+"

@@ -80,15 +80,11 @@ def make_supervised_rows(groups: Sequence[Group], context: BuildContext) -> list
         for member in _right_paths(group, context.params)
     ]
     if rows:
-        rows += _worked_rows(context.worked, rows[0])
+        rows += [
+            dict.fromkeys(rows[0]) | row | {"path_id": f"{row['problem_id']}#worked-{number}"}
+            for number, row in enumerate(context.worked)
+        ]
     return shuffle_by_seed(rows, context.seed, "path_id")
-
-
-def _worked_rows(worked: Sequence[Row], like: Row) -> list[Row]:
-    return [
-        dict.fromkeys(like) | row | {"path_id": f"{row['problem_id']}#worked-{number}"}
-        for number, row in enumerate(worked)
-    ]
 
 
 def _right_paths(group: Group, params: BuildParams) -> list[JudgedPath]:

@@ -1,7 +1,7 @@
 """The rollouts of an evaluation: models, conditions and temperatures, checked before anything is drawn."""
 
 import pathlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -128,7 +128,13 @@ def make_plans(
         for name, folder in models.items()
         for plan in _plans_of_model(name, folder, source, setting)
     ]
-    _check_conditions({plan.chosen.kind for plan in plans}, setting)
+    kinds = {plan.chosen.kind for plan in plans}
+    for name, kind in (("children", "parallel"), ("tokens", "serial")):
+        amounts = ",".join(map(str, getattr(setting, name)))
+        if amounts and kind not in kinds:
+            raise BadInputError(
+                f"{name}={amounts}: is for {kind} models, and none is given; leave it out"
+            )
     return plans
 
 
@@ -160,12 +166,3 @@ def _plans_of_model(
     for plan in plans:
         check_room(plan.roots(source.problems), model.tokens, window=record.window)
     return plans
-
-
-def _check_conditions(kinds: Collection[str], setting: EvaluationSetting) -> None:
-    for name, kind in (("children", "parallel"), ("tokens", "serial")):
-        amounts = ",".join(map(str, getattr(setting, name)))
-        if amounts and kind not in kinds:
-            raise BadInputError(
-                f"{name}={amounts}: is for {kind} models, and none is given; leave it out"
-            )

@@ -39,7 +39,10 @@ def apr_study(
     ``seen`` has the ids of evaluated problems that a training saw, by name of the model.
     """
     arms = [_arm(one, seen) for one in drawn]
-    contrasts = _contrasts(drawn, arms)
+    contrasts = sorted(
+        [*_at_equal_tokens(drawn, arms), *_pairs(drawn, arms), *_at_equal_path(drawn, arms)],
+        key=_rank,
+    )
     series = [
         *(
             series
@@ -175,16 +178,6 @@ def _cost_of_several(rows: Sequence[Row], k: int) -> Cost:
         mean_longest([row["tokens"][count] for row in rows], k) for count in ("critical", "longest")
     )
     return Cost(drawn=k * mean.drawn, prompt=k * mean.prompt, critical=critical, longest=longest)
-
-
-def _contrasts(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> list[Contrast]:
-    """The contrast that the run is about first: at equal drawn tokens, if there are votes."""
-    found = [
-        *_at_equal_tokens(drawn, arms),
-        *_pairs(drawn, arms),
-        *_at_equal_path(drawn, arms),
-    ]
-    return sorted(found, key=_rank)
 
 
 def _rank(contrast: Contrast) -> tuple[bool, bool, int]:

@@ -128,7 +128,8 @@ def count_row(row: Row, tokenizer: Any) -> dict[str, int]:
     parent, drawn = 0, 0
     children: defaultdict[int, Counter[int]] = defaultdict(Counter)
     for one in row["seqs"]:
-        size = _drawn_tokens(one, tokenizer)
+        known = "output_ids" in one
+        size = len(one["output_ids"] if known else encode_completion(tokenizer, one["output"]))
         drawn += size
         if one["role"] == Role.PARENT:
             parent += size
@@ -139,12 +140,6 @@ def count_row(row: Row, tokenizer: Any) -> dict[str, int]:
         "drawn_tokens": drawn,
         "critical_tokens": parent + sum(max(sizes.values()) for sizes in children.values()),
     }
-
-
-def _drawn_tokens(sequence: Mapping[str, Any], tokenizer: Any) -> int:
-    if "output_ids" in sequence:
-        return len(sequence["output_ids"])
-    return len(encode_completion(tokenizer, sequence["output"]))
 
 
 def _token_row(sequence: Mapping[str, Any], tokenizer: Any) -> TokenRow:

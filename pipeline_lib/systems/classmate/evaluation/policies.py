@@ -122,7 +122,14 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     study = study.with_claims([*study.claims, *trained_on(models, problems)])
     write_attempts(reports / "attempts", attempts)
     write_study(reports, study, series, problems)
-    write_page(reports / REPORT_NAME, study, _page(study, problems, rows))
+    page = Page(
+        title="Chains that peers can use",
+        paper=_PAPER,
+        notes=_NOTES,
+        tables=[_prefix_table(study)],
+        examples=[_example(one, rows) for one in problems[:_EXAMPLES]],
+    )
+    write_page(reports / REPORT_NAME, study, page)
     return are_settled(rows) and not any(policy.unscored for policy in drawn)
 
 
@@ -201,16 +208,6 @@ def count_draws_without_peers(model: pathlib.Path) -> int | None:
     log = model / LOG_NAME
     rows = [row for row in read_json_lines(log) if "base_reward" in row] if log.is_file() else []
     return sum("avg_classmate_score" not in row for row in rows) if rows else None
-
-
-def _page(study: Study, problems: Sequence[Problem], rows: Sequence[Row]) -> Page:
-    return Page(
-        title="Chains that peers can use",
-        paper=_PAPER,
-        notes=_NOTES,
-        tables=[_prefix_table(study)],
-        examples=[_example(one, rows) for one in problems[:_EXAMPLES]],
-    )
 
 
 def _prefix_table(study: Study) -> Table:

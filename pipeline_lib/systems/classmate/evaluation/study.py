@@ -214,9 +214,10 @@ def contrasts(judged: Judged, own: Mapping[str, Sequence[Series]]) -> list[Contr
         reference, policy = pair
         counts = policy == last and reference in controls
         for two in sorted(zip(own[policy], own[reference], strict=True), key=_rank):
+            tests = "training peers" if two[0].measure == TRAINING else "gains"
             tested = counts and _rank(two) < len(_TESTED)
             found.append(
-                _contrast(*two, pair, family=_family(two[0], reference) if tested else None)
+                _contrast(*two, pair, family=f"{tests} over {reference}" if tested else None)
             )
     return found
 
@@ -227,10 +228,6 @@ def _rank(series: tuple[Series, Series]) -> int:
         RIGHT if "peer" in one.arm.settings else ALL
     )
     return _TESTED.index(one.measure) if is_whole and one.measure in _TESTED else len(_TESTED)
-
-
-def _family(series: Series, reference: str) -> str:
-    return f"{'training peers' if series.measure == TRAINING else 'gains'} over {reference}"
 
 
 def _contrast(

@@ -254,7 +254,11 @@ class _Training:
         if self._devices.is_main:
             save_state(self._state, folder, world=self._devices.world)
             checkpoints.seal(folder, key=self._request.key)
-            _remove_old_checkpoints(self._work)
+            kept = sorted(
+                self._work.glob("checkpoint-*"), key=lambda one: int(one.name.split("-")[1])
+            )
+            for old in kept[:-_KEPT_CHECKPOINTS]:
+                shutil.rmtree(old)
         self._devices.barrier()
 
     def publish(self) -> None:
@@ -299,9 +303,3 @@ def _optimizers(
         for group in optimizer.param_groups:
             group["peak_lr"] = group["lr"]
     return weights, puzzles
-
-
-def _remove_old_checkpoints(work: pathlib.Path) -> None:
-    folders = sorted(work.glob("checkpoint-*"), key=lambda folder: int(folder.name.split("-")[1]))
-    for folder in folders[:-_KEPT_CHECKPOINTS]:
-        shutil.rmtree(folder)
