@@ -240,16 +240,26 @@ def test_a_failed_peer_is_no_score_of_zero(reward_of, tmp_path):
     assert draw["failures"]["dead"] == {"the actor died": 3}
 
 
+class Fragile:
+    """A verifier that fails on texts with an end, takes one text for right, and all others for wrong."""
+
+    def __init__(self, fails: str, right: str = "") -> None:
+        self.fails, self.right = fails, right
+
+    def judge(self, items):
+        return [self.verdict(item.text) for item in items]
+
+    def verdict(self, text):
+        if text.endswith(self.fails):
+            return Verdict(status=Status.TIMEOUT, strict=None, lenient=None)
+        is_right = text == self.right
+        status = Status.CORRECT if is_right else Status.WRONG
+        return Verdict(status=status, strict=is_right, lenient=is_right)
+
+
 def test_a_verdict_without_a_status_is_a_failure(reward_of, tmp_path):
     """The verifier fails on what the peer wrote after 2+3=5; its reason is counted, and 0 is no score."""
-
-    class Fragile:
-        def judge(self, items):
-            failed = Verdict(status=Status.TIMEOUT, strict=None, lenient=None)
-            wrong = Verdict(status=Status.WRONG, strict=False, lenient=False)
-            return [failed if item.text.endswith("5+4=9") else wrong for item in items]
-
-    reward = reward_of([adder()], PROBLEMS, judge=Fragile(), **HALF)
+    reward = reward_of([adder()], PROBLEMS, judge=Fragile("5+4=9"), **HALF)
     assert reward([("sum", "2+3=5\n"), ("sum", "2+3=5\nno\nno")]) == [0.0, 0.0]
     draw = read_json(tmp_path / "draws" / "step-000000.json")
     assert draw["failures"]["adder"] == {"not judged: timeout": 1}
@@ -259,17 +269,9 @@ def test_a_chain_whose_leaks_are_unknown_is_cut_in_front_of_them(reward_of, tmp_
     """The verifier fails on the beginning 3+4=7. The peer is right after 2+3=5 and wrong after 2*3=6: the
     third path has the score of the empty prefix, 0, not the mean 1/2 of these.
     """
-
-    class Fragile:
-        def judge(self, items):
-            failed = Verdict(status=Status.TIMEOUT, strict=None, lenient=None)
-            wrong = Verdict(status=Status.WRONG, strict=False, lenient=False)
-            right = Verdict(status=Status.CORRECT, strict=True, lenient=True)
-            known = {"3+4=7\n": failed, "2+3=5\n5+4=9": right}
-            return [known.get(item.text, wrong) for item in items]
-
+    judge = Fragile("3+4=7\n", right="2+3=5\n5+4=9")
     paths = [("sum", "2+3=5\n5+4=8"), ("sum", WRONG), ("sum", "3+4=7\n7-2=5")]
-    reward = reward_of([adder()], PROBLEMS, judge=Fragile(), group_size=3, **HALF)
+    reward = reward_of([adder()], PROBLEMS, judge=judge, group_size=3, **HALF)
     assert reward(paths) == [0.5, 0.0, 0.0]
     assert reward.figures["failure_rate/adder"] == 0
     draw = read_json(tmp_path / "draws" / "step-000000.json")

@@ -97,32 +97,32 @@ def vote(rows, k, kind="parallel vote"):
     return None
 
 
-def test_the_most_frequent_claim_wins():
-    """Right, right, wrong: the vote of 3 is right, of 1 right by 2/3, of 2 by (1 + 2 x 1/2) / 3."""
-    rows = [row("a", n, right=n < 2, claim=RIGHT if n < 2 else WRONG) for n in range(3)]
-    assert [vote(rows, k) for k in (1, 2, 3)] == pytest.approx([2 / 3, 2 / 3, 1])
+COMMUTED = claim("4+2=6", "[9, 6]")
 
 
-def test_frequent_wrong_claims_win_against_a_right_one():
-    """Wrong twice, right once: consensus of 3 is 0, pass@3 is 1, pass@2 is 2/3."""
+@pytest.mark.parametrize(
+    ("claims", "right", "values"),
+    [
+        # right, right, wrong: of 2 by (1 + 2 x 1/2) / 3
+        ((RIGHT, RIGHT, WRONG), 2, {1: 2 / 3, 2: 2 / 3, 3: 1}),
+        # wrong twice, right once
+        ((RIGHT, WRONG, WRONG), 1, {3: 0}),
+        # rollouts without a claim, or with an empty one, abstain
+        ((RIGHT, None, ""), 1, {3: 1}),
+        # commuted operands, and another order of the numbers, are one answer
+        ((RIGHT, COMMUTED, WRONG), 2, {3: 1}),
+    ],
+)
+def test_the_most_frequent_claim_wins(claims, right, values):
+    """The first ``right`` rollouts are right."""
+    rows = [row("a", n, right=n < right, claim=one) for n, one in enumerate(claims)]
+    assert {k: vote(rows, k) for k in values} == pytest.approx(values)
+
+
+def test_the_oracle_needs_one_right_rollout():
+    """Right once of three: pass@2 is 2/3, pass@3 is 1."""
     rows = [row("a", n, right=n == 0, claim=RIGHT if n == 0 else WRONG) for n in range(3)]
-    assert vote(rows, 3) == 0
     assert [vote(rows, k, "oracle") for k in (2, 3)] == pytest.approx([2 / 3, 1])
-
-
-def test_rollouts_without_a_claim_abstain():
-    """One right claim and two rollouts without any: the vote of 3 is right."""
-    assert vote([row("a", 0, right=True, claim=RIGHT), row("a", 1), row("a", 2, claim="")], 3) == 1
-
-
-def test_commuted_operands_are_one_answer():
-    """4+2=6 with [9, 6] votes with 2+4=6 and [6, 9], so two votes of three are right."""
-    rows = [
-        row("a", 0, right=True, claim=RIGHT),
-        row("a", 1, right=True, claim=claim("4+2=6", "[9, 6]")),
-        row("a", 2, claim=WRONG),
-    ]
-    assert vote(rows, 3) == 1
 
 
 def test_problems_with_too_few_rollouts_have_no_vote():
@@ -279,14 +279,6 @@ def test_attempts_name_their_arms_and_failed_rollouts_are_not_judged():
     assert (second.right, second.answer, second.extra) == (None, None, {})
     assert (second.cost.drawn, second.cost.prompt) == (999, 11)
     assert (third.right, third.answer) == (False, None)
-
-
-def test_the_answer_of_an_attempt_is_what_it_votes_for():
-    """Commuted operands are one answer; a claim without operations is none."""
-    claims = RIGHT, claim("4+2=6", "[9, 6]"), ""
-    settings = [drawn([row("a", n, claim=one) for n, one in enumerate(claims)])]
-    answers = [one.answer for one in rollout_attempts(study_of(*settings), settings)]
-    assert answers == ["2+4=6 [6, 9]", "2+4=6 [6, 9]", None]
 
 
 def test_tokens_of_dropped_children_are_in_no_prompt():
