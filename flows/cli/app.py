@@ -39,7 +39,7 @@ COMMANDS = (
 )
 """Functions by their modules in this package, with the name of the command where it is another."""
 FORMER = {"kuberay": "a RayJob for the KubeRay operator is now in examples/rayjob.yaml"}
-"""What replaces a command of before."""
+"""Commands that were removed, and the replacement of each."""
 GROUPS = {
     "server": (
         "The local Prefect server that runs are recorded on.",
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _replacement(error: CycloptsError) -> str | None:
-    """What replaces the unknown option; None if it never was one."""
+    """The replacement of an option that was removed; None for an option that never existed."""
     if not isinstance(error, UnknownOptionError):
         return None
     option = (error.token.keyword or error.token.value).partition("=")[0]

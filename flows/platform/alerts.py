@@ -80,7 +80,7 @@ def remove_automations(client: SyncPrefectClient) -> None:
 
 
 def read_automations() -> list[AutomationCore]:
-    """The automations of the package; without addresses they notify nobody."""
+    """The automations that the package ships. Nobody is notified until an address is set."""
     text = (defaults.FOLDER / defaults.AUTOMATIONS).read_text("utf-8")
     return [AutomationCore.model_validate(one) for one in yaml.safe_load(text)]
 

@@ -157,7 +157,7 @@ def _result(call: Any, deadline: float) -> Any:
 
 
 def _cause(error: Exception) -> Exception:
-    """What an actor has raised; another error as it is."""
+    """The exception that an actor raised, without the `RayTaskError` around it."""
     return (isinstance(error, RayTaskError) and error.cause) or error
 
 

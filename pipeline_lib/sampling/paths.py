@@ -61,7 +61,7 @@ def sample_paths(
 
 
 def provenance_of(template: str, model: ChatModel, seed: int, decoding: Decoding) -> Provenance:
-    """What draws a path: prompt template, model, seed and decoding."""
+    """The record of how a path is drawn: prompt template, model, seed and decoding."""
     return Provenance(
         model=model.identity,
         template=template,

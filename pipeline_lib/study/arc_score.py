@@ -22,7 +22,7 @@ def arc_prize_score(solved: Mapping[str, Sequence[bool]]) -> float:
 
 
 def solved_by_first_paths(groups: Iterable[Group]) -> dict[str, list[bool]]:
-    """Whether one of the first two scored paths has the grid of each test input, by puzzle.
+    """For each puzzle, and each of its test inputs: whether one of the first two scored paths has its grid.
 
     Raises:
         BadInputError: a problem has fewer than two scored paths, or a puzzle lacks a test input before its last.

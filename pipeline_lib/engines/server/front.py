@@ -1,4 +1,4 @@
-"""What all HTTP servers of this project share: guards around an app, limits, delivery of responses, metrics."""
+"""Shared by all HTTP servers of this project: guards around an app, limits, delivery of responses, metrics."""
 
 import asyncio
 import json

@@ -40,9 +40,9 @@ class CostPoint:
     cost: Cost
     upper_bound: bool = False
     pareto: tuple[str, ...] = ()
-    """Names of `AXES` at no more of which no other arm is as accurate; the point is ringed on them."""
+    """Names of the `AXES` on which the arm is Pareto-optimal; its point is ringed in their figures."""
     source: Mapping[str, str] = field(default_factory=dict)
-    """Where it is from."""
+    """Where the point is from, for tables: system, arm, measure and folder."""
 
 
 def cost_figures(study: Study, *, by: str | None = None) -> list[Plot]:

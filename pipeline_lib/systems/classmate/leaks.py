@@ -151,7 +151,7 @@ def _solutions(gold: CountdownGold, steps: Sequence[str], known: list[str]) -> I
 
 
 def _answers(gold: str, step: str) -> Iterator[str]:
-    """What of a step may be the gold: numbers, formulas with its numbers, and its own words."""
+    """Parts of a step that may state the gold answer: numbers, formulas with its numbers, and its own words."""
     text = _TEXT_COMMAND.sub(r"\1", plain(step)).translate(_SYMBOLS)
     if leading_number(_MONEY.sub("", normalize(gold))) is not None:
         yield from _NUMBER.findall(text)

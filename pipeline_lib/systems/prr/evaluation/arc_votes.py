@@ -221,7 +221,7 @@ def submission_of_votes(
 def solved_inputs(
     submission: Mapping[str, Sequence[Attempts]], solutions: Mapping[str, Sequence[Grid]]
 ) -> dict[str, list[bool]]:
-    """Whether an attempt at each test input of the puzzles with solutions is its output grid."""
+    """For each puzzle with a solution, and each of its test inputs: whether an attempt is the output grid."""
     return {
         name: [
             [list(row) for row in grid] in attempts.values()

@@ -105,7 +105,7 @@ def test_a_line_of_a_final_operation_takes_nine_tokens():
 
 @pytest.mark.parametrize("seed", range(4))
 def test_prefix_and_output_have_the_tokens_of_the_whole(seed):
-    """What is drawn after a prefix continues its tokens, so that training sees what sampling sees."""
+    """Prefix and output are tokenized separately when drawn, together when trained: both give the same tokens."""
     tokenizer = make_tokenizer(4)
     traces = [
         parallel_trace(
