@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import pathlib
 import pkgutil
 import subprocess
 from typing import get_args
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from benchmarks.lib.repository import REPOSITORY
-from flows.cli.loop.stages import code_digests, dvc_folder, dvc_text
+from flows.cli.loop.stages import code_digests, dvc_folder, dvc_text, write_dvc_files
 from flows.cli.options import StageName
 from flows.parallel.stages import OWN
 from pipeline_lib.defaults import CODE_LOCK
@@ -25,16 +26,31 @@ from tests.architecture.test_params import product_sources
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_dvc_yaml_is_the_table_of_stages(system):
     """`reasonloop stages --write-dvc` updates a stale file."""
-    text = (dvc_folder(system) / "dvc.yaml").read_text("utf-8")
+    text = (REPOSITORY / dvc_folder(system) / "dvc.yaml").read_text("utf-8")
     assert text == dvc_text(system)
     names = [stage.name for stage in SYSTEMS[system].stages]
     assert list(yaml.safe_load(text)["stages"]) == ["code", *names]
 
 
+def test_files_are_written_for_a_folder_without_a_checkout(tmp_path, monkeypatch):
+    """Nothing is written into the package; a params file that is there is kept."""
+    (tmp_path / "params.yaml").write_text("seed: 8\n")
+    monkeypatch.chdir(tmp_path)
+    write_dvc_files()
+    written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*.yaml")}
+    assert written == {
+        dvc_folder(s) / file for s in SYSTEMS for file in ("dvc.yaml", "params.yaml")
+    }
+    for path in written - {pathlib.Path("params.yaml")}:
+        assert path.read_text("utf-8") == (REPOSITORY / path).read_text("utf-8")
+    assert (tmp_path / "params.yaml").read_text() == "seed: 8\n"
+    assert (tmp_path / "data" / "raw").is_dir()
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_stage_depends_on_the_digest_of_its_code(system):
     """Which the stage `code` writes; the params file is found from the folder of dvc.yaml."""
-    folder = dvc_folder(system)
+    folder = REPOSITORY / dvc_folder(system)
     code, *stages = yaml.safe_load((folder / "dvc.yaml").read_text("utf-8"))["stages"].items()
     assert code[0] == "code"
     for name, stage in stages:
@@ -49,7 +65,7 @@ def test_every_stage_depends_on_the_digest_of_its_code(system):
 def test_metrics_are_shown_by_dvc():
     """Each is an output of its stage, or listed apart if it is in a folder that is one."""
     for name, system in SYSTEMS.items():
-        file = yaml.safe_load((dvc_folder(name) / "dvc.yaml").read_text("utf-8"))
+        file = yaml.safe_load((REPOSITORY / dvc_folder(name) / "dvc.yaml").read_text("utf-8"))
         own = [
             path for one in file["stages"].values() for m in one.get("metrics", ()) for path in m
         ]
@@ -60,7 +76,7 @@ def test_metrics_are_shown_by_dvc():
 def test_outputs_are_not_in_git():
     """What the stages write is ignored; digests of raw data, and the folder itself, are in git."""
     written = [
-        (dvc_folder(SYSTEM_OF[stage.name].name) / path).relative_to(REPOSITORY).as_posix()
+        (dvc_folder(SYSTEM_OF[stage.name].name) / path).as_posix()
         for stage in STAGES.values()
         for path in (*stage.outputs, *stage.metrics)
     ]

@@ -10,7 +10,8 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from flows.run.terminal import console, say
-from pipeline_lib.defaults import CHECKOUT, CODE_LOCK
+from pipeline_lib import defaults
+from pipeline_lib.defaults import CODE_LOCK, PARAMS
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.store.keys import code_digest
@@ -51,8 +52,11 @@ _PLOTS: Mapping[str, Mapping[str, Any]] = {
 
 
 def dvc_folder(system: str) -> pathlib.Path:
-    """The DVC repository of a system, and its workspace: its own, since `dvc pull` fails for stages never run."""
-    return CHECKOUT if system == "loop" else CHECKOUT / PIPELINES / system
+    """The DVC repository of a system, and its workspace, from the folder of the loop's.
+
+    Each has its own, since `dvc pull` fails for stages that were never run.
+    """
+    return pathlib.Path() if system == "loop" else pathlib.Path(PIPELINES) / system
 
 
 def stages(
@@ -64,7 +68,11 @@ def stages(
         Parameter(help="YAML file to write the digests of the code of SYSTEM's stages to."),
     ] = None,
     write_dvc: Annotated[
-        bool, Parameter(negative="", help="Regenerate the dvc.yaml files of the repository.")
+        bool,
+        Parameter(
+            negative="",
+            help="Write the dvc.yaml files of the systems here, and params files that are missing.",
+        ),
     ] = False,
 ) -> None:
     """List the stages in their order, with what they read and write.
@@ -83,10 +91,7 @@ def stages(
         write_text(digests, yaml.safe_dump(code_digests(SYSTEMS[system]), sort_keys=False))
         return
     if write_dvc:
-        for name in SYSTEMS:
-            path = dvc_folder(name) / "dvc.yaml"
-            write_text(path, dvc_text(name))
-            say(f"written: {path}")
+        write_dvc_files()
         return
     for one in shown:
         table = Table(
@@ -98,12 +103,24 @@ def stages(
         console.print(table)
 
 
+def write_dvc_files() -> None:
+    """Write dvc.yaml of each system below the current folder, and what the stages need there and is missing."""
+    for name in SYSTEMS:
+        folder = dvc_folder(name)
+        write_text(folder / "dvc.yaml", dvc_text(name))
+        if not (folder / PARAMS).exists():
+            write_text(folder / PARAMS, (defaults.FOLDER / folder / PARAMS).read_text("utf-8"))
+        say(f"written: {(folder / 'dvc.yaml').resolve()}")
+    # DVC refuses a dependency that does not exist; a generated data set reads nothing from it.
+    pathlib.Path("data/raw").mkdir(parents=True, exist_ok=True)
+
+
 def dvc_text(system: str) -> str:
     """The content of the dvc.yaml of ``system``."""
     folder, plots = dvc_folder(system), _PLOTS.get(system, {})
-    up = os.path.relpath(CHECKOUT, folder)
+    up = os.path.relpath(".", folder)
     enter = "" if up == "." else f"cd {up} && "
-    workspace = os.path.relpath(folder, CHECKOUT)
+    workspace = folder.as_posix()
     lock = os.path.normpath(f"{workspace}/{CODE_LOCK}")
     code: dict[str, Any] = {
         "cmd": f"${{command}} stages {system} --digests {lock}",
@@ -131,7 +148,7 @@ def _is_inside(path: str, stage: Stage) -> bool:
 
 def _entry(stage: Stage, system: str, workspace: str) -> dict[str, Any]:
     def from_folder(path: str) -> str:
-        return os.path.relpath(CHECKOUT / path, dvc_folder(system))
+        return os.path.relpath(path, dvc_folder(system))
 
     command = f"${{command}} stage {stage.name} --workspace {workspace} --params params.yaml"
     own = [key for key in stage.params if key.partition(".")[0] == system]
