@@ -38,7 +38,6 @@ from benchmarks.lib.mutant_operators import Mutant
 from benchmarks.lib.mutant_targets import TestFiles, package_of, sample_order
 
 ROOT = pathlib.Path(__file__).parents[1]
-COPIED = ("pipeline_lib", "flows", "tasks", "tests", "profiles", "benchmarks", "docs")
 WHOLE_RUNS = "tests/flows/test_golden.py"
 SYSTEMS = {"apr", "classmate", "pacore", "prr"}
 """Packages whose whole run is not ``reasonloop run``; the name is a part of its test's name."""
@@ -142,16 +141,14 @@ def _environment(root: pathlib.Path) -> dict[str, str]:
 
 
 def copy_tree(tree: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
-    """Copy the files that tests need, compiled."""
+    """Copy the files that git tracks, compiled."""
     # A jail's user must be able to read it, or tests that need a jail are skipped.
     to.chmod(0o755)
-    for name in COPIED:
-        if (tree / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(tree / name, to / name, ignore=ignored)
-    for path in tree.iterdir():
-        if path.is_file():
-            shutil.copy2(path, to / path.name)
+    command = ["git", "-C", str(tree), "ls-files", "-z"]
+    tracked = subprocess.check_output(command, text=True)
+    for name in tracked.rstrip("\0").split("\0"):
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(tree / name, to / name)
     # By hash: a mutant of the same second and size would be loaded from the bytecode cache.
     by_hash = py_compile.PycInvalidationMode.CHECKED_HASH
     compileall.compile_dir(to, quiet=1, invalidation_mode=by_hash)
