@@ -172,15 +172,29 @@ def test_doctor_works_installed(reasonloop, installed, tmp_path):
     assert found["Prefect server"]["ok"] is True
 
 
-@pytest.mark.slow
-def test_an_installed_run_beside_packages_of_the_same_names(reasonloop, installed, tmp_path):
-    """In a folder with its own flows/ and tasks/, as users of Prefect have; Ray's workers included."""
-    for name in ("flows", "tasks"):
+@pytest.fixture
+def own_packages(tmp_path):
+    """A folder with its own flows/, tasks/ and pipeline_lib/, as users of Prefect have."""
+    for name in ("flows", "tasks", "pipeline_lib"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_an_installed_run_beside_packages_of_the_same_names(reasonloop, installed, own_packages):
+    """Ray's workers included."""
     done = installed_command(
-        installed, reasonloop.environment, tmp_path, "run", "--profile", "smoke"
+        installed, reasonloop.environment, own_packages, "run", "--profile", "smoke"
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "reports" / "metrics.json").exists()
-    assert not (tmp_path / "params.yaml").exists()
+    assert (own_packages / "reports" / "metrics.json").exists()
+    assert not (own_packages / "params.yaml").exists()
+
+
+def test_deployments_beside_packages_of_the_same_names(own_packages):
+    """`prefect deploy` and a worker's run import them with the current folder first."""
+    load = "from prefect.flows import load_flow_from_entrypoint as load; print(load({!r}).name)"
+    code = load.format("reasonloop.deployments.post_training")
+    command = [sys.executable, "-P", "-c", code]
+    assert subprocess.check_output(command, cwd=own_packages, text=True) == "post-training\n"
