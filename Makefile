@@ -75,8 +75,11 @@ format: install ## write the format, fix what the linter can fix
 	$(BIN)/ruff check --quiet --fix $(SOURCES)
 	$(BIN)/ruff format --quiet $(SOURCES)
 
+EXPERIMENTS := exp show --no-pager --only-changed --drop '.*/' --keep '(.*:)?(gain.*|arm|reference|p)'
+
 experiments: install ## the experiments of DVC: figures and the params that differ, without dependencies
-	$(BIN)/dvc exp show --no-pager --only-changed --drop '.*/' --keep '(.*:)?(gain.*|arm|reference|p)'
+	@for folder in . $(patsubst %/dvc.lock,%,$(wildcard pipelines/*/dvc.lock)); do \
+	echo $$folder; COLUMNS=$${COLUMNS:-160} $(BIN)/dvc --cd $$folder $(EXPERIMENTS); done
 
 serve-env: $(SERVE)/.installed-$(DEVICE) ## a second environment with vLLM, for the GPU if there is one
 

@@ -35,7 +35,7 @@ def lock_of(checkout: Checkout, output: str) -> str:
 def table_command() -> list[str]:
     """Arguments of `dvc exp show` in `make experiments`."""
     recipe = (REPOSITORY / "Makefile").read_text("utf-8")
-    line = re.search(r"^\t\$\(BIN\)/dvc (exp show .*)$", recipe, re.MULTILINE)
+    line = re.search(r"^EXPERIMENTS := (exp show .*)$", recipe, re.MULTILINE)
     return shlex.split(line[1])
 
 
