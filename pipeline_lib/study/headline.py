@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pipeline_lib.study.attempts import MAIN
 from pipeline_lib.study.names import ACCURACIES
-from pipeline_lib.study.pages.wording import p_equation, percent, points
+from pipeline_lib.study.pages.wording import arm_in_words, p_equation, percent, points
 from pipeline_lib.study.statistics.paired import DifferenceFinding
 from pipeline_lib.study.study import ALL, Difference, Study
 
@@ -18,9 +18,10 @@ def claims_of(study: Study) -> tuple[str, ...]:
     if one is None:
         return ("Nothing was compared: there is no control.",)
     if is_unsolved(study):
+        arms = " nor ".join(map(arm_in_words, (one.arm, one.reference)))
         return (
             "Nothing was solved, so nothing is claimed.",
-            f"Neither {one.arm} nor {one.reference} has a right answer to any of {one.n} problems.",
+            f"Neither {arms} has a right answer to any of {one.n} problems.",
         )
     return (title(one), f"{change(one, study.level)}.", *_limits(one, study))
 
@@ -37,13 +38,14 @@ def is_unsolved(study: Study) -> bool:
 def title(one: Difference) -> str:
     """The gain over the control, or its absence, in one sentence."""
     size = points(abs(one.value)).lstrip("+")
+    arm, reference = arm_in_words(one.arm), arm_in_words(one.reference)
     match one.finding:
         case DifferenceFinding.GAIN:
-            return f"{_sentence_case(one.arm)} gains {size} points of {measured(one)} over {one.reference}"
+            return f"{_sentence_case(arm)} gains {size} points of {measured(one)} over {reference}"
         case DifferenceFinding.SIGNIFICANTLY_LOWER:
-            return f"No gain: {one.arm} is {size} points of {measured(one)} below {one.reference}"
+            return f"No gain: {arm} is {size} points of {measured(one)} below {reference}"
         case DifferenceFinding.NO_SIGNIFICANT_GAIN:
-            return f"No significant gain of {one.arm} over {one.reference} in {measured(one)}"
+            return f"No significant gain of {arm} over {reference} in {measured(one)}"
 
 
 def change(one: Difference, level: float) -> str:
@@ -54,7 +56,8 @@ def change(one: Difference, level: float) -> str:
         else f", {p_equation(one.p_adjusted)} corrected for several tests"
     )
     return (
-        f"{_sentence_case(measured(one))} of {one.arm} is {percent(one.of_arm)}, of {one.reference} "
+        f"{_sentence_case(measured(one))} of {arm_in_words(one.arm)} is {percent(one.of_arm)}, "
+        f"of {arm_in_words(one.reference)} "
         f"{percent(one.of_reference)}, on the same {one.n} problems: {points(one.value)} points, {100 * level:g} % "
         f"interval {points(one.low)} to {points(one.high)}, {p_equation(one.p)}{adjusted}"
     )

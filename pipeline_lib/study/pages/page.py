@@ -131,6 +131,7 @@ def _template() -> jinja2.Template:
 def write_page(path: pathlib.Path, study: Study, page: Page) -> None:
     """Write the page."""
     headline, *claims = study.claims or (page.title,)
+    main = study.headline
     terms = definitions(
         [*(one.name for one in study.arms), *(point.measure for point in study.points)]
     )
@@ -143,6 +144,7 @@ def write_page(path: pathlib.Path, study: Study, page: Page) -> None:
             study=study,
             headline=headline,
             claims=claims,
+            compared=definitions([main.arm, main.reference]) if main else {},
             terms=terms,
             plots=[*cost_figures(study, by=page.figures_by), *page.plots],
             tables=[*study_tables(study), *page.tables],

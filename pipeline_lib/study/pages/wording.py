@@ -1,5 +1,7 @@
 """Formats of figures in report, console and artifacts."""
 
+import re
+
 from pipeline_lib.records import Interval
 
 EMPTY = "\N{EN DASH}"
@@ -71,6 +73,14 @@ def count(number: float) -> str:
     if number != int(number):
         return f"{number:.3g}"
     return f"{int(number):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def arm_in_words(name: str) -> str:
+    """An arm with its settings in brackets: ``rounds 4,1 model=base`` is ``rounds 4,1 (model base)``."""
+    base, *settings = re.split(r" (\w+)=", name)
+    pairs = zip(settings[::2], settings[1::2], strict=True)
+    inside = "; ".join(f"{key}{' ' if len(key) > 1 else ' = '}{value}" for key, value in pairs)
+    return f"{base} ({inside})" if inside else base
 
 
 def words(name: str) -> str:

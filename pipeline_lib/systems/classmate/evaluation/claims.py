@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pipeline_lib.study.headline import claims_of, is_unsolved, measured
-from pipeline_lib.study.pages.wording import percent
+from pipeline_lib.study.pages.wording import arm_in_words, percent
 from pipeline_lib.study.statistics.paired import DifferenceFinding
 from pipeline_lib.study.study import Difference, Study, holm
 from pipeline_lib.systems.classmate.scoring import TRAINING
@@ -24,7 +24,7 @@ def claims(study: Study, controls: Sequence[str], *, is_blind: bool) -> tuple[st
         return (f"No finding: {_names(missing)} have no score.", *figures)
     gained, one = gains(study, num_controls=len(controls)), study.headline
     if one is not None and one.finding is DifferenceFinding.GAIN and _test(one) not in gained:
-        title = f"No gain of {one.arm} over every control in {measured(one)}"
+        title = f"No gain of {arm_in_words(one.arm)} over every control in {measured(one)}"
     return (title, *figures, *_sentences(gained, controls, is_blind=is_blind))
 
 
@@ -75,7 +75,7 @@ def _p_value(found: Sequence[Difference], num_controls: int) -> float:
 
 
 def _test(one: Difference) -> str:
-    return f"{measured(one)} of {one.arm}"
+    return f"{measured(one)} of {arm_in_words(one.arm)}"
 
 
 def _names(names: Sequence[str]) -> str:

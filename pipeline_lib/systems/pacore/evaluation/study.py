@@ -266,7 +266,7 @@ def _references(model: EvaluatedModel, name: str) -> dict[str, float]:
 def _overview(first: Sequence[_Comparison], differences: Sequence[Difference]) -> str:
     found = [one.finding for one in differences]
     return (
-        f"Over all rounds and three costs (drawn tokens, drawn and prompt tokens, critical path), {len(first)} "
-        f"comparisons: {found.count(DifferenceFinding.GAIN)} above the best vote that costs no more, "
+        f"{first[0].model}: {len(first)} comparisons over all rounds and three costs (drawn tokens, drawn and prompt "
+        f"tokens, critical path), {found.count(DifferenceFinding.GAIN)} above the best vote that costs no more, "
         f"{found.count(DifferenceFinding.SIGNIFICANTLY_LOWER)} below it; {sum(one.capped for one in first)} {_CAPPED}."
     )

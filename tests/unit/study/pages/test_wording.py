@@ -47,3 +47,16 @@ def test_durations(seconds, text):
 def test_counts(number, text):
     """Whole numbers are grouped by thousands, means keep three digits."""
     assert plain(wording.count(number)) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("one branch", "one branch"),
+        ("parallel rl T=0", "parallel rl (T = 0)"),
+        ("best vote, drawn for=rounds 4,1 of=m", "best vote, drawn (for rounds 4,1; of m)"),
+    ],
+)
+def test_settings_of_an_arm_are_in_brackets(name, text):
+    """Values may have spaces and commas."""
+    assert wording.arm_in_words(name) == text
