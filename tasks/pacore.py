@@ -2,14 +2,14 @@
 
 from prefect import task
 
-from pipeline_lib.systems.pacore import bodies
+from pipeline_lib.systems.pacore.bodies import evaluate
 from pipeline_lib.systems.stage import Run
 from tasks.policies import SHARD
 
-evaluated_models = bodies.evaluated_models
+evaluated_models = evaluate.evaluated_models
 
 
 @task(**SHARD, task_run_name="pacore-evaluate-{name}")
 def draw_evaluated(run: Run, name: str) -> None:
     """Draw the trials of one evaluated model."""
-    bodies.draw_evaluated(run, name)
+    evaluate.draw_evaluated(run, name)

@@ -42,6 +42,20 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
     assert using["gold checks"] == {"prepare", "classmate-peers"} | using["judges"]
 
 
+def test_trainings_and_data_do_not_depend_on_the_study():
+    """A changed page or statistic starts no training."""
+    using = {
+        stage.name
+        for stage in STAGES.values()
+        for module in stage.modules
+        if any(name.startswith("pipeline_lib.study") for name in import_closure(module))
+    }
+    assert using == {
+        *("evaluate", "report", "pacore-evaluate", "prr-evaluate", "classmate-evaluate"),
+        *("apr-conditions", "apr-evaluate"),
+    }
+
+
 def test_sampling_does_not_depend_on_verification():
     """Nor do kinds and records, which sampling imports."""
     closure = import_closure("pipeline_lib.systems.loop.sample")

@@ -17,7 +17,7 @@ _TRAINING = (
     *("seed", *_ENGINE, "verify", "pacore.max_new_tokens", "pacore.compaction"),
     *("pacore.episodes", "pacore.train"),
 )
-_MODULES = ("pipeline_lib.systems.pacore.bodies",)
+_TRAIN = ("pipeline_lib.systems.pacore.bodies.train",)
 
 PACORE = System(
     name="pacore",
@@ -41,7 +41,7 @@ PACORE = System(
         Stage(
             name="pacore-train",
             summary="Train the synthesizer.",
-            modules=_MODULES,
+            modules=_TRAIN,
             function="train",
             imported=("data/problems/train",),
             inputs=("data/pacore", "models/pacore-base"),
@@ -52,7 +52,7 @@ PACORE = System(
         Stage(
             name="pacore-control",
             summary="Train the synthesizer's control, on plain prompts.",
-            modules=_MODULES,
+            modules=_TRAIN,
             function="train_control",
             imported=("data/problems/train",),
             inputs=("data/pacore", "models/pacore-base"),
@@ -64,7 +64,7 @@ PACORE = System(
         Stage(
             name="pacore-evaluate",
             summary="Compare synthesis with votes that cost no more.",
-            modules=_MODULES,
+            modules=("pipeline_lib.systems.pacore.bodies.evaluate",),
             function="evaluate",
             imported=("data/problems/test",),
             inputs=("models/pacore-base", "models/pacore", "models/pacore-control"),

@@ -16,7 +16,7 @@ PRR = System(
         Stage(
             name="prr-data",
             summary="Generate the puzzles, unless a folder is given.",
-            modules=("pipeline_lib.systems.prr.bodies",),
+            modules=("pipeline_lib.systems.prr.bodies.data",),
             function="make_data",
             params=("seed", "prr.data"),
             outputs=("data/prr/puzzles",),
@@ -24,7 +24,7 @@ PRR = System(
         Stage(
             name="prr-train",
             summary="Train the latent model.",
-            modules=("pipeline_lib.systems.prr.bodies",),
+            modules=("pipeline_lib.systems.prr.bodies.train",),
             function="train",
             inputs=("data/prr/puzzles",),
             params=_TRAINED_BY,
@@ -34,7 +34,7 @@ PRR = System(
         Stage(
             name="prr-control",
             summary="Train one branch for as many core passes.",
-            modules=("pipeline_lib.systems.prr.bodies",),
+            modules=("pipeline_lib.systems.prr.bodies.train",),
             function="train_control",
             inputs=("data/prr/puzzles",),
             params=(*_TRAINED_BY, "prr.control"),
@@ -44,7 +44,7 @@ PRR = System(
         Stage(
             name="prr-evaluate",
             summary="Evaluate the latent model, beside the control.",
-            modules=("pipeline_lib.systems.prr.bodies",),
+            modules=("pipeline_lib.systems.prr.bodies.evaluate",),
             function="evaluate",
             inputs=("data/prr/puzzles", "models/prr", "models/prr-control"),
             params=(

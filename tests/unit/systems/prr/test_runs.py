@@ -17,11 +17,11 @@ from pipeline_lib.params.prr import (
 )
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.manifests import MANIFEST_NAME
-from pipeline_lib.systems.prr.bodies import control_params
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, data_digest, read_set
 from pipeline_lib.systems.prr.data.set_writer import write_set
 from pipeline_lib.systems.prr.data.synthetic import ANSWERS_NAME, build_synthetic
 from pipeline_lib.systems.prr.evaluation_folder import evaluate_on, show_on
+from pipeline_lib.systems.prr.settings import control_params
 from pipeline_lib.systems.prr.training.train import train_on
 
 PRR = PrrParams(

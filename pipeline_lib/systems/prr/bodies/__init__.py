@@ -1,0 +1,1 @@
+"""The stages of parallel latent branches."""

@@ -1,0 +1,21 @@
+"""The stage that makes the data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.systems.prr.data.synthetic import build_synthetic
+from pipeline_lib.telemetry import record_work
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from pipeline_lib.systems.stage import Run
+
+
+def make_data(run: Run) -> None:
+    """Generate the synthetic task, unless it exists or a folder is given."""
+    data, params = run.workspace.prr.data, run.params.prr.data
+    # dvc.yaml lists it as an output for every task.
+    data.mkdir(parents=True, exist_ok=True)
+    if params.folder is None:
+        build_synthetic(params, data, seed=run.params.seed)
+    record_work(run.root, "prr-data", done=1, total=1)

@@ -1,0 +1,43 @@
+"""The stages that train the model and its control."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_lib.systems.prr.settings import control_params, puzzles_of
+from pipeline_lib.systems.prr.training.train import train_on
+from pipeline_lib.telemetry import step_recorder
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    import pathlib
+
+    from pipeline_lib.params.prr import PrrParams
+    from pipeline_lib.systems.stage import Run
+
+
+def train(run: Run) -> None:
+    """Train, or resume an interrupted training."""
+    _train(run, run.workspace.prr.model, run.params.prr, stage="prr-train", phase="prr")
+
+
+def train_control(run: Run) -> None:
+    """Train, or resume, the control; without one its folder holds nothing new."""
+    folder, params = run.workspace.prr.control, control_params(run.params.prr)
+    if params is None:
+        # dvc.yaml lists it as an output.
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    _train(run, folder, params, stage="prr-control", phase="prr-control")
+
+
+def _train(run: Run, output: pathlib.Path, params: PrrParams, *, stage: str, phase: str) -> None:
+    train_on(
+        puzzles_of(run),
+        output,
+        params,
+        seed=run.params.seed,
+        trackers=run.workspace.prr.trackers,
+        report_to=run.params.execution.report_to,
+        phase=phase,
+        progress=step_recorder(run.root, stage),
+    )

@@ -1,0 +1,34 @@
+"""What several stages read from a run: the folder of the puzzles, the params of the control."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING
+
+from pipeline_lib.params.prr import PrrParams
+from pipeline_lib.systems.prr.model.branches import core_passes
+
+if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
+    from pipeline_lib.systems.stage import Run
+
+
+def puzzles_of(run: Run) -> pathlib.Path:
+    """Folder of the puzzles: the given one, or the workspace's."""
+    folder = run.params.prr.data.folder
+    return pathlib.Path(folder).resolve() if folder else run.workspace.prr.data
+
+
+def control_params(params: PrrParams) -> PrrParams | None:
+    """Params of the control: the same model with one branch, trained for as many core passes.
+
+    A step takes as many rows, of fewer core passes each, so there are more steps: K times as many, but for the
+    passes that score branches. Data, order, rates and seed are the same. None without a control, or if the model has
+    one branch itself.
+    """
+    model, train = params.model, params.train
+    if not params.control or model.num_branches == 1:
+        return None
+    one = model.model_copy(update={"num_branches": 1})
+    ratio = core_passes(model, model.steps) / core_passes(one, one.steps)
+    longer = train.model_copy(update={"steps": round(train.steps * ratio)})
+    return params.model_copy(update={"model": one, "train": longer})
