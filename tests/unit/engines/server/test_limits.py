@@ -66,6 +66,15 @@ def test_without_a_declared_length_prompts_are_limited_too(engine: EmbeddedEngin
         tokenizer.encode([1] * (2**17 + 1))
 
 
+def test_token_ids_are_in_the_vocabulary(engine: EmbeddedEngine):
+    """From 0 to one less than its size."""
+    tokenizer = PromptTokenizer(tokenizer=engine.tokenizer, vocabulary_size=9, context_tokens=None)
+    assert tokenizer.encode([0, 8]) == [0, 8]
+    for outside in (-1, 9):
+        with pytest.raises(ApiError, match="not in"):
+            tokenizer.encode([0, outside])
+
+
 @pytest.mark.parametrize("declared", [True, False], ids=["declared", "in chunks"])
 def test_a_long_body_is_413(base_url, declared):
     """With a Content-Length or chunked; the server then serves the next request."""

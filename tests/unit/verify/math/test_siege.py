@@ -77,10 +77,16 @@ def test_order_counts_in_tuples_alone(judge, items, data):
 
 
 @settings(max_examples=50)
-@given(number=st.integers(1, 999), factor=st.sampled_from(["hundred", "thousand", "million"]))
+@given(
+    number=st.integers(1, 999),
+    factor=st.sampled_from(
+        [("dozen", 12), ("hundred", 100), ("thousand", 1000), ("million", 10**6)]
+    ),
+)
 def test_a_multiplier_multiplies(judge, number, factor):
     """n thousand is 1000 n, and n is not n thousand."""
-    value = number * {"hundred": 100, "thousand": 1000, "million": 10**6}[factor]
+    factor, times = factor
+    value = number * times
     text = f"\\boxed{{{number} {factor}}}"
     found = _judged(judge, [(str(value), text), (str(number), text)])
     assert [verdict.lenient for verdict in found] == [True, False]
