@@ -83,7 +83,7 @@ APR = System(
         Stage(
             name="apr-evaluate",
             summary="Compare the models, before and after reinforcement learning, on the test problems.",
-            modules=("pipeline_lib.systems.apr.bodies.evaluate",),
+            modules=("pipeline_lib.systems.apr.bodies.evaluation",),
             function="evaluate",
             inputs=(*_TRAINED, *_CHOSEN, "models/apr-parallel-rl", "models/apr-serial-rl"),
             params=("seed", "apr.evaluate", "apr.rl.steps", "evaluate"),

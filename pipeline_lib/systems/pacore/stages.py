@@ -64,7 +64,7 @@ PACORE = System(
         Stage(
             name="pacore-evaluate",
             summary="Compare synthesis with votes that cost no more.",
-            modules=("pipeline_lib.systems.pacore.bodies.evaluate",),
+            modules=("pipeline_lib.systems.pacore.bodies.evaluation",),
             function="evaluate",
             imported=("data/problems/test",),
             inputs=("models/pacore-base", "models/pacore", "models/pacore-control"),

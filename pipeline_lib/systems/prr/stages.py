@@ -44,7 +44,7 @@ PRR = System(
         Stage(
             name="prr-evaluate",
             summary="Evaluate the latent model, beside the control.",
-            modules=("pipeline_lib.systems.prr.bodies.evaluate",),
+            modules=("pipeline_lib.systems.prr.bodies.evaluation",),
             function="evaluate",
             inputs=("data/prr/puzzles", "models/prr", "models/prr-control"),
             params=(
