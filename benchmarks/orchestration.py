@@ -36,7 +36,7 @@ def clocked(seconds: Seconds, name: str) -> Iterator[None]:
 
 def bare(root: pathlib.Path, params: Params) -> Seconds:
     """Sample, verify and build by calling the functions behind the tasks."""
-    from flows.parallel.draws import _sample_plan, _verify_plan, round_draw  # noqa: PLC0415 - after the server's address is set
+    from flows.parallel.draws import round_draw  # noqa: PLC0415 - after the server's address is set
     from pipeline_lib.systems.loop import build, sample, verify  # noqa: PLC0415 - after the server's address is set
 
     run = Run(root=root, params=params)
@@ -45,11 +45,11 @@ def bare(root: pathlib.Path, params: Params) -> Seconds:
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(params.execution.workers, mp_context=spawn) as pool:
         with clocked(seconds, "sample"):
-            drawn = sample.plan_shards(_sample_plan(run, draw))
+            drawn = sample.plan_shards(draw)
             list(pool.map(sample.sample, drawn))
             sample.seal(drawn)
         with clocked(seconds, "verify"):
-            judged = verify.plan_shards(_verify_plan(run, draw))
+            judged = verify.plan_shards(draw)
             list(pool.map(verify.verify, judged))
             verify.seal(judged)
     with clocked(seconds, "build"):

@@ -25,7 +25,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
 from pipeline_lib.store.workspace import DrawFolders
 from pipeline_lib.systems.loop import bootstrap, build, evaluate, prepare, report, train, verify
-from pipeline_lib.systems.loop.verify import VerifyPlan
+from pipeline_lib.systems.loop.draw import Draw, of_run
 from pipeline_lib.systems.stage import Run
 
 FEW_PATHS = 100
@@ -83,16 +83,15 @@ def record(run: Run, num_paths: int) -> None:
 
 def judge(run: Run, folders: DrawFolders, split: str) -> None:
     """Verify the paths of ``folders``, shard by shard."""
-    plan = VerifyPlan(
-        workspace=run.root,
-        stage="verify",
-        label="verify",
+    draw = Draw(
+        **of_run(run),
+        name="verdicts",
+        seed_name="verdicts",
         problems=run.workspace.problems(split),
-        paths=folders.paths,
-        output=folders.verdicts,
-        params=run.params.verify,
+        model="none",
+        folders=folders,
     )
-    planned = verify.plan_shards(plan)
+    planned = verify.plan_shards(draw)
     for shard in planned:
         verify.verify(shard)
     verify.seal(planned)

@@ -2,15 +2,15 @@
 
 from prefect import flow
 
-from flows.parallel.draws import Draw, sample_and_verify
+from flows.parallel.draws import sample_and_verify
 from flows.parallel.fan_out import map_bounded
 from flows.ray.runners import asking_for, cluster, shards_in_flight, task_runner
 from flows.run.guard import run_guard
 from pipeline_lib.params.evaluate import RESCORING, Strategy
+from pipeline_lib.systems.loop.draw import of_run
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart, ComputeShard
 from pipeline_lib.systems.loop.test_time.preflight import PolicyName
-from pipeline_lib.systems.loop.verify import VerifyPlan
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.gpu import gpu_slot
@@ -45,7 +45,7 @@ def compute_curves(run: Run, policy: PolicyName) -> None:
     """Draw, search, judge and measure for one policy."""
     with run_guard(LOOP, run):
         drawn = _part(run, policy, _DRAWN)
-        sample_and_verify(run, _draw(run, drawn))
+        sample_and_verify(run, drawn)
         _measure(run, plan_part(drawn))
         searches = _searches(run, policy)
         planned = [plan_part(part) for part in searches]
@@ -71,7 +71,7 @@ def _search(run: Run, shards: list[ComputeShard]) -> None:
 def _judge(run: Run, shards: list[ComputeShard]) -> None:
     """Judge and measure the paths that a search found."""
     in_flight = shards_in_flight(run.params.execution)
-    to_verify = plan_verification(_verify_plan(shards[0].part))
+    to_verify = plan_verification(shards[0].draw)
     with asking_for(run.params.execution, "verify"):
         judged = map_bounded(verify_shard, to_verify, in_flight=in_flight)
     seal_verdicts(judged)
@@ -81,7 +81,7 @@ def _judge(run: Run, shards: list[ComputeShard]) -> None:
 def _measure(run: Run, shards: list[ComputeShard]) -> None:
     execution = run.params.execution
     in_flight = shards_in_flight(execution)
-    rescored = any(shard.part.rescored for shard in shards)
+    rescored = any(shard.draw.rescored for shard in shards)
     asking = asking_for(execution, "sample" if rescored else "verify", uses_gpu=rescored)
     with gpu_slot(wanted=rescored), asking:
         measured = map_bounded(measure_shard, shards, in_flight=in_flight)
@@ -113,45 +113,21 @@ def _part(
 ) -> ComputePart:
     params, workspace = run.params, run.workspace
     trained = workspace.policy(params.rounds, rounds=params.rounds)
+    common = of_run(run)
+    if strategy is None:
+        paths = max(params.test_time.budgets)
+        common["sample"] = params.sample.model_copy(update={"num_paths": paths, "shots": 0})
     return ComputePart(
-        workspace=run.root,
+        **common,
+        name=f"{name} {policy}",
+        seed_name=STAGE,  # both policies use the same seeds
         policy=policy,
-        name=name,
         problems=workspace.problems("test"),
         folders=workspace.compute(policy, name),
         model=str(workspace.base if policy == "base" else trained),
-        sample=params.sample,
+        stage=STAGE,
         test_time=params.test_time,
-        verify=params.verify,
-        serve=params.serve,
-        seed=params.seed,
         strategy=strategy,
         budget=budget,
         rescored=strategy is None and bool(RESCORING & set(params.test_time.strategies)),
-    )
-
-
-def _draw(run: Run, drawn: ComputePart) -> Draw:
-    """The independent samples; both policies use the same seeds."""
-    paths = max(run.params.test_time.budgets)
-    return Draw(
-        name=f"{STAGE}-{drawn.policy}",
-        seed_name=STAGE,
-        problems=drawn.problems,
-        model=drawn.model,
-        folders=drawn.folders,
-        params=run.params.sample.model_copy(update={"num_paths": paths, "shots": 0}),
-        stage=STAGE,
-    )
-
-
-def _verify_plan(part: ComputePart) -> VerifyPlan:
-    return VerifyPlan(
-        workspace=part.workspace,
-        stage=STAGE,
-        label=f"verify {part.label}",
-        problems=part.problems,
-        paths=part.folders.paths,
-        output=part.folders.verdicts,
-        params=part.verify,
     )

@@ -1,11 +1,8 @@
 """Base, control and trained policy on the same held-out problems with the same seeds."""
 
-from collections.abc import Iterable
-
 from prefect import flow
 
-from flows.parallel.draws import Draw, sample_and_verify
-from pipeline_lib.systems.loop.evaluate import PolicyDraw
+from flows.parallel.draws import sample_and_verify
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.serving import draws_in_workers
@@ -16,7 +13,8 @@ from tasks.shards import compare_policies, draws_without_control, policy_draws
 def evaluate(run: Run) -> None:
     """Draw and judge for each policy, then compare them problem by problem."""
     with timed_stage(run.root, "evaluate"):
-        _draw_all(run, policy_draws(run))
+        for draw in policy_draws(run):
+            sample_and_verify(run, draw)
         compare_policies(run)
 
 
@@ -28,18 +26,5 @@ def draw_without_control(run: Run) -> None:
     """
     if draws_in_workers(run.params.serve):
         with timed_stage(run.root, "evaluate", draw="without-control"):
-            _draw_all(run, draws_without_control(run))
-
-
-def _draw_all(run: Run, policies: Iterable[PolicyDraw]) -> None:
-    for policy in policies:
-        draw = Draw(
-            name=f"evaluate-{policy.name}",
-            seed_name="evaluate",
-            problems=run.workspace.problems("test"),
-            model=policy.model,
-            folders=policy.folders,
-            params=policy.sampling,
-            stage="evaluate",
-        )
-        sample_and_verify(run, draw)
+            for draw in draws_without_control(run):
+                sample_and_verify(run, draw)

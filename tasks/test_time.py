@@ -8,9 +8,7 @@ from tasks.policies import PLAN, SHARD
 
 is_searched = search.is_searched
 
-plan_part = task(**PLAN, name="plan_part", task_run_name="plan-{part.name}-{part.policy}")(
-    parts.plan_shards
-)
+plan_part = task(**PLAN, name="plan_part", task_run_name="plan-{part.name}")(parts.plan_shards)
 seal_search = task(**PLAN, name="seal_search", task_run_name="seal-search")(search.seal)
 seal_measures = task(**PLAN, name="seal_measures", task_run_name="seal-measures")(measures.seal)
 write_curves = task(**PLAN, name="write_curves", task_run_name="compute-curves-{drawn.policy}")(
@@ -21,14 +19,14 @@ write_compute_report = task(
 )(curves.write_pages)
 
 
-@task(**SHARD, task_run_name="{shard.part.name}-shard-{shard.index:03d}")
+@task(**SHARD, task_run_name="{shard.draw.name}-shard-{shard.index:03d}")
 def search_shard(shard: ComputeShard) -> ComputeShard:
     """Search one shard."""
     search.search(shard)
     return shard
 
 
-@task(**SHARD, task_run_name="measure-{shard.part.name}-shard-{shard.index:03d}")
+@task(**SHARD, task_run_name="measure-{shard.draw.name}-shard-{shard.index:03d}")
 def measure_shard(shard: ComputeShard) -> ComputeShard:
     """Measure one shard."""
     measures.measure(shard)

@@ -1,20 +1,15 @@
 """N paths per problem and a verdict per path; fanned out and resumed by shards."""
 
-import pathlib
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from prefect import flow
 from prefect.futures import PrefectFuture
-from pydantic import BaseModel, ConfigDict
 
 from flows.parallel.fan_out import Chain, map_bounded
 from flows.ray.runners import asking_for, shards_in_flight, task_runner
-from pipeline_lib.params.paths import SampleParams
-from pipeline_lib.store.workspace import DrawFolders
-from pipeline_lib.systems.loop.sample import SamplePlan, SampleShard
-from pipeline_lib.systems.loop.verify import VerifyPlan, VerifyShard
+from pipeline_lib.systems.loop.draw import Draw, Shard, of_run
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.serving import draws_in_workers, endpoint_for
@@ -27,28 +22,10 @@ from tasks.shards import (
     verify_shard,
 )
 
-DrawAll = Callable[[Iterable[SampleShard]], list[SampleShard]]
+DrawAll = Callable[[Iterable[Shard[Draw]]], list[Shard[Draw]]]
 
 
-class Draw(BaseModel):
-    """A policy that draws paths for problems into folders."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    """Name in the subflows: "round-1", "evaluate-base", ..."""
-    seed_name: str
-    """Names the seeds; all evaluated policies share one."""
-    problems: pathlib.Path
-    model: str
-    """Folder or hub id of the policy."""
-    folders: DrawFolders
-    params: SampleParams
-    stage: str | None = None
-    """Stage whose time and events both parts count towards; None: "sample" and "verify"."""
-
-
-@flow(name="sample", flow_run_name="sample-{draw.name}")
+@flow(name="sample", flow_run_name="sample-{draw.name}", validate_parameters=False)
 def sample(run: Run, draw: Draw) -> None:
     """Draw the paths of all shards."""
     in_flight = shards_in_flight(run.params.execution)
@@ -57,35 +34,34 @@ def sample(run: Run, draw: Draw) -> None:
     seal_paths(drawn)
 
 
-@flow(name="verify", flow_run_name="verify-{draw.name}")
+@flow(name="verify", flow_run_name="verify-{draw.name}", validate_parameters=False)
 def verify(run: Run, draw: Draw) -> None:
     """Judge the paths of all shards."""
-    shards = plan_verification(_verify_plan(run, draw))
+    shards = plan_verification(draw)
     in_flight = shards_in_flight(run.params.execution)
     with asking_for(run.params.execution, "verify"):
         judged = map_bounded(verify_shard, shards, in_flight=in_flight)
     seal_verdicts(judged)
 
 
-@flow(name="sample-and-verify", flow_run_name="sample-and-verify-{draw.name}")
+@flow(
+    name="sample-and-verify",
+    flow_run_name="sample-and-verify-{draw.name}",
+    validate_parameters=False,
+)
 def _sample_and_verify(run: Run, draw: Draw) -> None:
     """Draw the paths of all shards, and judge those of each shard as soon as they are written."""
     execution = run.params.execution
 
-    def submit_sampling(shard: SampleShard) -> PrefectFuture[SampleShard]:
+    def submit_sampling(shard: Shard[Draw]) -> PrefectFuture[Shard[Draw]]:
         with _asking_to_sample(run):
             return sample_shard.submit(shard)
 
-    def submit_verification(shard: VerifyShard) -> PrefectFuture[VerifyShard]:
+    def submit_verification(shard: Shard[Draw]) -> PrefectFuture[Shard[Draw]]:
         with asking_for(execution, "verify"):
             return verify_shard.submit(shard)
 
-    chain = Chain(
-        submit_sampling,
-        submit_verification,
-        follow=partial(_to_verify, run, draw),
-        in_flight=shards_in_flight(execution),
-    )
+    chain = Chain(submit_sampling, submit_verification, in_flight=shards_in_flight(execution))
     with _timed(run, draw, "verify"):
         with _timed(run, draw, "sample"):
             seal_paths(_drawn(run, draw, chain.first_results))
@@ -122,19 +98,20 @@ def verify_round(run: Run) -> None:
 
 def round_draw(run: Run) -> Draw:
     """The draw of a round of the loop."""
+    name = f"round-{run.round_number}"
     return Draw(
-        name=f"round-{run.round_number}",
-        seed_name=f"round-{run.round_number}",
+        **of_run(run),
+        name=name,
+        seed_name=name,
         problems=run.workspace.problems("train"),
         model=str(run.start),
         folders=run.folders,
-        params=run.params.sample,
     )
 
 
-def _drawn(run: Run, draw: Draw, draw_all: DrawAll) -> list[SampleShard]:
+def _drawn(run: Run, draw: Draw, draw_all: DrawAll) -> list[Shard[Draw]]:
     """All shards, drawn by ``draw_all`` while the engine is up."""
-    shards = plan_sampling(_sample_plan(run, draw))
+    shards = plan_sampling(draw)
     with endpoint_for(
         run.params.serve,
         run.root,
@@ -150,38 +127,5 @@ def _asking_to_sample(run: Run) -> AbstractContextManager[None]:
     return asking_for(run.params.execution, "sample", uses_gpu=draws, waits=not draws)
 
 
-def _to_verify(run: Run, draw: Draw, drawn: SampleShard) -> VerifyShard:
-    plan = _verify_plan(run, draw)
-    return VerifyShard(plan=plan, index=drawn.index, num_shards=drawn.plan.num_shards)
-
-
 def _timed(run: Run, draw: Draw, stage: str) -> AbstractContextManager[None]:
     return nullcontext() if draw.stage else timed_stage(run.root, stage, draw=draw.name)
-
-
-def _sample_plan(run: Run, draw: Draw) -> SamplePlan:
-    return SamplePlan(
-        workspace=run.root,
-        stage=draw.stage or "sample",
-        label=f"sample {draw.name}",
-        draw=draw.seed_name,
-        problems=draw.problems,
-        examples=run.workspace.problems("bootstrap"),
-        output=draw.folders.paths,
-        model=draw.model,
-        params=draw.params,
-        serve=run.params.serve,
-        seed=run.params.seed,
-    )
-
-
-def _verify_plan(run: Run, draw: Draw) -> VerifyPlan:
-    return VerifyPlan(
-        workspace=run.root,
-        stage=draw.stage or "verify",
-        label=f"verify {draw.name}",
-        problems=draw.problems,
-        paths=draw.folders.paths,
-        output=draw.folders.verdicts,
-        params=run.params.verify,
-    )

@@ -14,7 +14,6 @@ from prefect.tasks import Task
 
 In = TypeVar("In")
 Mid = TypeVar("Mid")
-Next = TypeVar("Next")
 Out = TypeVar("Out")
 Submit = Callable[[In], PrefectFuture[Out]]
 """Submits a task for one item: the ``submit`` of a task, or a function around it."""
@@ -38,27 +37,19 @@ def map_bounded(task: Task[[In], Out], items: Iterable[In], *, in_flight: int) -
     return _in_order(results)
 
 
-class Chain(Generic[In, Mid, Next, Out]):
-    """Two tasks per item, the second submitted as soon as the first has ended.
+class Chain(Generic[In, Mid, Out]):
+    """Two tasks per item, the second submitted with the result of the first as soon as it has ended.
 
     An item is in flight from the submission of its first task to the end of its second. At most half
     of the items in flight are in tasks of one kind, so neither kind takes the workers of the other.
     A second task goes before the first task of a further item. Failures end it as in `map_bounded`.
     """
 
-    def __init__(
-        self,
-        first: Submit[In, Mid],
-        second: Submit[Next, Out],
-        *,
-        follow: Callable[[Mid], Next],
-        in_flight: int,
-    ) -> None:
-        """``follow`` makes the item of the second task from the result of the first."""
-        self._first, self._second, self._follow = first, second, follow
+    def __init__(self, first: Submit[In, Mid], second: Submit[Mid, Out], *, in_flight: int) -> None:
+        self._first, self._second = first, second
         self._in_flight, self._of_a_kind = in_flight, max(1, in_flight // 2)
         self._submitted = _InFlight()
-        self._waiting: deque[tuple[int, Next]] = deque()
+        self._waiting: deque[tuple[int, Mid]] = deque()
         self._begun = 0
         self._running_second = 0
         self._first_results: dict[int, Mid] = {}
@@ -88,7 +79,7 @@ class Chain(Generic[In, Mid, Next, Out]):
 
     def _end_first(self, index: int, result: Mid) -> None:
         self._first_results[index] = result
-        self._waiting.append((index, self._follow(result)))
+        self._waiting.append((index, result))
         self._submit_waiting()
 
     def _end_second(self, index: int, result: Out) -> None:

@@ -74,7 +74,7 @@ def test_a_broken_run_is_resumed(computed, reasonloop, tmp_path):
         (e["label"], e["done"]) for e in read_events(root, offset=begin) if e["event"] == "work"
     ]
     again = {("measure beam-4 trained", n) for n in (1, 2, 3)}
-    assert set(work) == again | {("tree trained", 2), ("curves trained", 1)}
+    assert set(work) == again | {("search tree trained", 2), ("curves trained", 1)}
     assert digests(root) == digests(computed)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from pipeline_lib.study.plan import (
     folder_name,
 )
 from pipeline_lib.study.study import write_study
+from pipeline_lib.systems.loop.draw import Draw, of_run
 from pipeline_lib.systems.loop.study import loop_study
 from pipeline_lib.train.control_report import read_control_report
 from pipeline_lib.train.rows.groups import read_groups
@@ -27,43 +27,36 @@ from pipeline_lib.train.rows.groups import read_groups
 if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
     import pathlib
 
-    from pipeline_lib.params.paths import SampleParams
     from pipeline_lib.records import Group
-    from pipeline_lib.store.workspace import DrawFolders
     from pipeline_lib.systems.stage import Run
 
 KIND = "evaluation"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyDraw:
-    """Paths of one policy for the test problems: a draw of the evaluation."""
-
-    name: str
-    model: str
-    """Folder or hub id."""
-    folders: DrawFolders
-    sampling: SampleParams
-
-
-def policy_draws(run: Run) -> list[PolicyDraw]:
+def policy_draws(run: Run) -> list[Draw]:
     """The draws of the evaluation, with the folders of their policies."""
     return _policy_draws(run, control_is_base=_control_is_base(run))
 
 
-def draws_without_control(run: Run) -> list[PolicyDraw]:
+def draws_without_control(run: Run) -> list[Draw]:
     """Those of `policy_draws` that need no control, which may still be in training."""
     return _policy_draws(run, control_is_base=True)
 
 
-def _policy_draws(run: Run, *, control_is_base: bool) -> list[PolicyDraw]:
+def _policy_draws(run: Run, *, control_is_base: bool) -> list[Draw]:
     models = _models(run)
     return [
-        PolicyDraw(
-            name=draw.folder,
-            model=models[draw.policy],
-            folders=run.workspace.evaluation(draw.folder),
-            sampling=draw.sampling,
+        Draw(
+            **of_run(run)
+            | {
+                "name": f"evaluate-{draw.folder}",
+                "seed_name": "evaluate",
+                "problems": run.workspace.problems("test"),
+                "model": models[draw.policy],
+                "folders": run.workspace.evaluation(draw.folder),
+                "sample": draw.sampling,
+                "stage": "evaluate",
+            }
         )
         for draw in evaluation_draws(run.params, control_is_base=control_is_base)
     ]

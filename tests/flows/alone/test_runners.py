@@ -198,9 +198,7 @@ def chained(first, second, items, execution, *, in_flight, between=lambda: None)
 
     @flow(task_runner=task_runner(execution))
     def fan_out():
-        chain = Chain(
-            first.submit, second.submit, follow=lambda result: result, in_flight=in_flight
-        )
+        chain = Chain(first.submit, second.submit, in_flight=in_flight)
         firsts = chain.first_results(items)
         between()
         return firsts, chain.second_results()

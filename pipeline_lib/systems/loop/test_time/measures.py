@@ -10,24 +10,24 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Rows, make_shard
 from pipeline_lib.study.curves import path_measures
 from pipeline_lib.study.curves.path_measures import Rescoring
-from pipeline_lib.systems.loop.test_time.parts import ComputePart, ComputeShard
+from pipeline_lib.systems.loop.test_time.parts import ComputePart, ComputeShard, digests
 from pipeline_lib.verify.pooled_verifiers import pooled_verifier
 
 
 def _key(shard: ComputeShard) -> str:
     """Measures depend on the paths, the verifier, and the policy."""
-    part = shard.part
+    part = shard.draw
     paths = shards.shard_manifest(part.folders.paths, shard.index).digest
     return stage_key(
         __name__,
         params={"verify": part.verify.model_dump(), "rescored": part.rescored},
-        inputs={**shard.inputs(), "paths": paths},
+        inputs={**digests(part), "paths": paths},
     )
 
 
 def measure(shard: ComputeShard) -> None:
     """Measure the paths of one shard, unless that is done under the same key."""
-    part = shard.part
+    part = shard.draw
 
     def rows() -> Rows:
         paths = [Path.from_row(row) for row in shards.read_shard(part.folders.paths, shard.index)]
@@ -37,7 +37,7 @@ def measure(shard: ComputeShard) -> None:
             )
         return Rows(rows=[one.row() for one in measured])
 
-    unit = shard.unit(key=_key(shard), label=f"measure {part.label}")
+    unit = shard.unit("measure", _key(shard))
     make_shard(unit, part.folders.measures, kind=path_measures.KIND, rows=rows)
 
 
@@ -45,7 +45,7 @@ def seal(measured: Sequence[ComputeShard]) -> None:
     """Write the table's manifest, once all shards exist."""
     first = measured[0]
     shards.seal_table(
-        first.part.folders.measures,
+        first.draw.folders.measures,
         first.num_shards,
         kind=path_measures.KIND,
         key=_key(first),

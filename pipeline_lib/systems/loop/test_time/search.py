@@ -16,14 +16,14 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import record_unit
 from pipeline_lib.study.curves.search_records import COSTS, SearchRecords, search_problems
 from pipeline_lib.study.search import SearchSetting
-from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart, ComputeShard
+from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart, ComputeShard, digests
 from pipeline_lib.telemetry import record_event
 from pipeline_lib.verify.pooled_verifiers import pooled_verifier
 
 
 def _key(shard: ComputeShard) -> str:
     """A search depends on its problems, its policy and its settings."""
-    part = shard.part
+    part = shard.draw
     assert part.strategy is not None
     steering = part.test_time.model_dump(
         mode="json", include={"step_delimiter", "max_steps", part.strategy.value}
@@ -41,13 +41,13 @@ def _key(shard: ComputeShard) -> str:
             "strategy": part.strategy,
             "budget": part.budget,
         },
-        inputs=shard.inputs(),
+        inputs=digests(part),
     )
 
 
 def is_searched(shard: ComputeShard) -> bool:
     """True if paths and costs of the shard are finished."""
-    key, folders = _key(shard), shard.part.folders
+    key, folders = _key(shard), shard.draw.folders
     tables = ((folders.paths, PATHS), (folders.costs, COSTS))
     return all(
         shards.finished_shard(folder, shard.index, kind=kind, key=key) for folder, kind in tables
@@ -62,10 +62,10 @@ def search(shard: ComputeShard) -> None:
     """
     if is_searched(shard):
         return
-    part = shard.part
+    part = shard.draw
     require_budget(part.workspace, part.serve)
     key = _key(shard)
-    with record_unit(shard.unit(key=key, label=part.label)):
+    with record_unit(shard.unit("search", key)):
         start = time.perf_counter()
         records = _search_shard(shard)
         seconds = time.perf_counter() - start
@@ -73,7 +73,7 @@ def search(shard: ComputeShard) -> None:
         record_event(
             part.workspace,
             SPENDING,
-            draw=f"{STAGE}-{part.label}",
+            draw=f"{STAGE}-{part.name}",
             shard=shard.index,
             engine=part.serve.engine,
             engine_seconds=seconds,
@@ -83,7 +83,7 @@ def search(shard: ComputeShard) -> None:
 
 
 def _search_shard(shard: ComputeShard) -> SearchRecords:
-    part = shard.part
+    part = shard.draw
     assert part.strategy is not None
     with pooled_verifier(part.verify) as verifier:
         return search_problems(
@@ -96,7 +96,7 @@ def _search_shard(shard: ComputeShard) -> SearchRecords:
 
 
 def _write(shard: ComputeShard, records: SearchRecords, *, key: str) -> None:
-    folders, index = shard.part.folders, shard.index
+    folders, index = shard.draw.folders, shard.index
     shards.write_shard(folders.costs, index, records.costs, kind=COSTS, key=key)
     # Paths last: the budget is checked against their counts.
     rows = [path.row() for path in records.paths]
@@ -107,7 +107,7 @@ def _write(shard: ComputeShard, records: SearchRecords, *, key: str) -> None:
 
 def seal(searched: Sequence[ComputeShard]) -> None:
     """Write the manifests of a search's tables, once all shards exist."""
-    first, folders = searched[0], searched[0].part.folders
+    first, folders = searched[0], searched[0].draw.folders
     for folder, kind in ((folders.paths, PATHS), (folders.costs, COSTS)):
         shards.seal_table(folder, first.num_shards, kind=kind, key=_key(first))
 

@@ -4,11 +4,12 @@ import pytest
 
 from benchmarks.lib.recorded_paths import recorded_problem, write_paths
 from pipeline_lib.errors import CorruptArtifactError
-from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.store import shards
 from pipeline_lib.store.shards import shard_name
 from pipeline_lib.systems.loop import verify
-from pipeline_lib.systems.loop.verify import VerifyPlan
+from pipeline_lib.systems.loop.draw import Draw, of_run
+from pipeline_lib.systems.stage import Run
 
 PROBLEMS, PATHS_EACH, SHARD_SIZE = 7, 2, 3
 
@@ -16,24 +17,24 @@ PROBLEMS, PATHS_EACH, SHARD_SIZE = 7, 2, 3
 @pytest.fixture
 def planned(tmp_path):
     """Three shards of paths, over a table of problems in shards of two."""
-    plan = VerifyPlan(
-        workspace=tmp_path,
-        stage="verify",
-        label="verify",
+    run = Run(root=tmp_path, params=Params())
+    draw = Draw(
+        **of_run(run),
+        name="round-1",
+        seed_name="round-1",
         problems=tmp_path / "problems",
-        paths=tmp_path / "paths",
-        output=tmp_path / "verdicts",
-        params=VerifyParams(),
+        model="none",
+        folders=run.folders,
     )
     rows = [recorded_problem(number).row() for number in range(PROBLEMS)]
-    shards.write_table(plan.problems, rows, kind="problems", key="k", shard_size=2)
-    write_paths(plan.paths, problems=PROBLEMS, paths_each=PATHS_EACH, shard_size=SHARD_SIZE)
-    return verify.plan_shards(plan)
+    shards.write_table(draw.problems, rows, kind="problems", key="k", shard_size=2)
+    write_paths(draw.folders.paths, problems=PROBLEMS, paths_each=PATHS_EACH, shard_size=SHARD_SIZE)
+    return verify.plan_shards(draw)
 
 
 def statuses(planned, index):
     verify.verify(planned[index])
-    return [row["status"] for row in shards.read_shard(planned[index].plan.output, index)]
+    return [row["status"] for row in shards.read_shard(planned[index].draw.folders.verdicts, index)]
 
 
 def test_every_shard_is_judged_by_its_golds(planned):
@@ -46,7 +47,7 @@ def test_every_shard_is_judged_by_its_golds(planned):
 
 def test_other_problems_are_not_read(planned):
     """With the problems 0 and 1 damaged, the last two shards are judged, and the first is refused."""
-    target = planned[0].plan.problems / shard_name(0)
+    target = planned[0].draw.problems / shard_name(0)
     target.write_bytes(target.read_bytes()[:-1] + b"?")
     assert len(statuses(planned, 1)) == 6
     assert len(statuses(planned, 2)) == 2
@@ -57,6 +58,6 @@ def test_other_problems_are_not_read(planned):
 def test_problems_of_another_draw_are_refused(planned):
     """The table was written again, with another order: no path is judged by another problem's gold."""
     rows = [recorded_problem(number).row() for number in reversed(range(PROBLEMS))]
-    shards.write_table(planned[0].plan.problems, rows, kind="problems", key="k", shard_size=2)
+    shards.write_table(planned[0].draw.problems, rows, kind="problems", key="k", shard_size=2)
     with pytest.raises(CorruptArtifactError, match=r"problem 'recorded-00000\d' .* is not there"):
         verify.verify(planned[0])
