@@ -24,6 +24,8 @@ NAMED_IMPORTS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "pipeline_lib.verify.golds": gold_check_modules,
 }
 """Modules that import others by name at run time, and those others."""
+_FRAME = ("pipeline_lib.systems.stage", "pipeline_lib.params.whole")
+"""In no stage's code: what other stages are, and their params, change no result."""
 _WITH_DOCSTRINGS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -73,6 +75,8 @@ def import_closure(module: str) -> list[str]:
 def _import_graph() -> grimp.ImportGraph:
     # No cache folder: the graph takes a fraction of a second, and an install may be read-only.
     graph = grimp.build_graph(_PACKAGE, cache_dir=None, exclude_type_checking_imports=True)
+    for module in _FRAME:
+        graph.remove_module(module)
     for importer, named in NAMED_IMPORTS.items():
         for module in named():
             graph.add_import(importer=importer, imported=module)

@@ -1,15 +1,10 @@
 """Which draws an evaluation consists of: policies, temperatures, and the baselines of a given model."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
-    from collections.abc import Iterator
-
-    from pipeline_lib.params.paths import SampleParams
-    from pipeline_lib.params.whole import Params
+from pipeline_lib.params.paths import SampleParams
+from pipeline_lib.params.whole import Params
 
 BASE, CONTROL, TRAINED = "base", "control", "trained"
 UNTOUCHED, FEW_SHOT = "untouched", "untouched few-shot"

@@ -1,20 +1,15 @@
 """The revision of the repository that writes a report; no part of a result and of no digest."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import pathlib
 import subprocess
-from typing import TYPE_CHECKING
 
 import yaml
 
 from pipeline_lib.defaults import CHECKOUT, CODE_LOCK, DVC_LOCK
 from pipeline_lib.params.environment import environment
+from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import digest_json
-
-if TYPE_CHECKING:  # not in the code digest of stages: other stages' params change no result
-    from pipeline_lib.params.whole import Params
 
 _WRITER = "report"
 """The stage that writes the report, so its own entry of the lock cannot be known."""

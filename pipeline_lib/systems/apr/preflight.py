@@ -1,13 +1,7 @@
 """Checks before a run of all stages: what a later one would refuse, after the trainings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pipeline_lib.errors import BadInputError
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
+from pipeline_lib.systems.stage import Run
 
 
 def check_run(run: Run, *, draws: bool) -> None:

@@ -1,10 +1,7 @@
 """Checks before a training with peers: what its params name exists and can be trained."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.known.table import check_own_engine
@@ -18,11 +15,9 @@ from pipeline_lib.problems.table import check_data_set
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.systems.classmate.body import check_peer
 from pipeline_lib.systems.classmate.reward import check_method
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.weights import policies
 from pipeline_lib.train.weights.models import make_four_bit_config
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
 
 
 def check_run(run: Run, *, draws: bool) -> None:

@@ -1,9 +1,6 @@
 """The base policy: trained from scratch, or a given model, copied or taught the answer format."""
 
-from __future__ import annotations
-
 import pathlib
-from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.pretrained import load_chat_format
@@ -12,13 +9,11 @@ from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.store import manifests
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.systems.loop.context import check_rows
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.train.bootstrap import make_base_policy
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.weights import policies
-
-if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
-    from pipeline_lib.systems.stage import Run
 
 
 def bootstrap(run: Run) -> None:

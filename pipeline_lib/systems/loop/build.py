@@ -1,27 +1,22 @@
 """Training data from judged paths."""
 
-from __future__ import annotations
-
 import pathlib
-from typing import TYPE_CHECKING
 
+from pipeline_lib.engines.chat_model import ChatFormat
 from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.problems.worked import read_worked
+from pipeline_lib.records import Row
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import write_json, write_text
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Unit, make_folder
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.rows import builders
 from pipeline_lib.train.rows.groups import read_groups
 from pipeline_lib.train.rows.tables import BuildContext
 from pipeline_lib.verify.version import VERIFIER_VERSION
-
-if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
-    from pipeline_lib.engines.chat_model import ChatFormat
-    from pipeline_lib.records import Row
-    from pipeline_lib.systems.stage import Run
 
 KIND = "traindata"
 

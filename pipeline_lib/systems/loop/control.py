@@ -1,9 +1,6 @@
 """The control: the base policy trained on worked solutions alone, for as many tokens as the loop."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.params.train import Method, TrainParams
@@ -14,14 +11,12 @@ from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.systems.loop.context import prompt_lengths
 from pipeline_lib.systems.loop.training_steps import record_steps
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.control import ControlRequest, train_control
 from pipeline_lib.train.phases import Schedule, TrainContext
 from pipeline_lib.train.token_budget import Tokens, plan_tokens
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.weights import policies
-
-if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
-    from pipeline_lib.systems.stage import Run
 
 
 def control(run: Run) -> None:

@@ -1,12 +1,10 @@
 """Evaluation: scores of base, control and trained policy, and their paired differences."""
 
-from __future__ import annotations
-
+import pathlib
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pipeline_lib.problems.trained import seen_in_training
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Group, Problem
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Unit, make_folder
@@ -21,14 +19,9 @@ from pipeline_lib.study.plan import (
 from pipeline_lib.study.study import write_study
 from pipeline_lib.systems.loop.draw import Draw, of_run
 from pipeline_lib.systems.loop.study import loop_study
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.control_report import read_control_report
 from pipeline_lib.train.rows.groups import read_groups
-
-if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
-    import pathlib
-
-    from pipeline_lib.records import Group
-    from pipeline_lib.systems.stage import Run
 
 KIND = "evaluation"
 

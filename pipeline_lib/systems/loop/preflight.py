@@ -1,10 +1,7 @@
 """Checks before a run: what its params name exists, and its workspace has room for the results."""
 
-from __future__ import annotations
-
 import pathlib
 import shutil
-from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.running_engine import check_model
@@ -16,9 +13,7 @@ from pipeline_lib.store.files import read_json
 from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.plan import evaluation_draws
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
+from pipeline_lib.systems.stage import Run
 
 _PACKED = (".gguf", ".whl")
 _FLOAT_BYTES = 4

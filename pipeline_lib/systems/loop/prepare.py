@@ -1,9 +1,6 @@
 """Problems: load or generate the splits, and store them with a report of removed problems."""
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING
 
 from pipeline_lib.problems.raw_files import source_identity
 from pipeline_lib.problems.splits import make_splits, split_notes
@@ -12,11 +9,9 @@ from pipeline_lib.store.files import read_json, write_json
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Unit, record_unit
 from pipeline_lib.store.workspace import SPLITS
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event
 from pipeline_lib.verify.golds import open_gold_check
-
-if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
-    from pipeline_lib.systems.stage import Run
 
 KIND = "problems"
 

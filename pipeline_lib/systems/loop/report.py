@@ -1,15 +1,16 @@
 """The report of a finished run: metrics, report.html, plots as SVG with their data as CSV, and the model card."""
 
-from __future__ import annotations
-
 import csv
 import io
+import pathlib
 import shutil
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from pipeline_lib.store.files import write_json, write_text
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.study.pages.cost_figures import cost_figures
+from pipeline_lib.study.pages.figures import Plot
 from pipeline_lib.study.pages.page import (
     REPORT_NAME,
     Page,
@@ -20,7 +21,7 @@ from pipeline_lib.study.pages.page import (
 )
 from pipeline_lib.study.pages.tables import Table, mapping_table, markdown
 from pipeline_lib.study.pages.wording import count, percent, words
-from pipeline_lib.study.policies import Flips
+from pipeline_lib.study.policies import Flips, PathCounts
 from pipeline_lib.study.provenance import read_revision
 from pipeline_lib.study.study import (
     ALL,
@@ -28,28 +29,20 @@ from pipeline_lib.study.study import (
     PROBLEMS_NAME,
     SUMMARY_NAME,
     VALUES_NAME,
+    Point,
     study_row,
     summary_row,
 )
 from pipeline_lib.systems.loop.compute import cost_table, spent_table
 from pipeline_lib.systems.loop.exports.model_card import CARD_NAME, model_card
-from pipeline_lib.systems.loop.finished_run import read_finished_run
+from pipeline_lib.systems.loop.finished_run import FinishedRun, read_finished_run
 from pipeline_lib.systems.loop.reporting import plots
 from pipeline_lib.systems.loop.reporting.control_text import limits_of_claim
 from pipeline_lib.systems.loop.reporting.examples import pick_examples
 from pipeline_lib.systems.loop.study import SYSTEM
 from pipeline_lib.systems.loop.test_time.studies import NOTE
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work
-
-if TYPE_CHECKING:
-    import pathlib
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from pipeline_lib.study.pages.figures import Plot
-    from pipeline_lib.study.policies import PathCounts
-    from pipeline_lib.study.study import Point
-    from pipeline_lib.systems.loop.finished_run import FinishedRun
-    from pipeline_lib.systems.stage import Run
 
 PLOTS_FOLDER = "plots"
 PAPER = Paper(

@@ -1,10 +1,10 @@
 """The study of the loop: base, control, policy and baselines at each temperature, votes of the policy."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from pipeline_lib.params.whole import Params
+from pipeline_lib.records import Group
 from pipeline_lib.study.headline import change, claims_of
 from pipeline_lib.study.plan import BASE, CONTROL, TRAINED, baselines, folder_name, temperatures
 from pipeline_lib.study.policies import (
@@ -16,12 +16,6 @@ from pipeline_lib.study.policies import (
 )
 from pipeline_lib.study.statistics.paired import DifferenceFinding
 from pipeline_lib.study.study import Arm, Contrast, Series, Study, arm_name, make_study
-
-if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pipeline_lib.params.whole import Params
-    from pipeline_lib.records import Group
 
 SYSTEM = "loop"
 POLICY = "policy"

@@ -1,10 +1,7 @@
 """One round of training: from the tables of `build` to the next policy."""
 
-from __future__ import annotations
-
 import pathlib
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.records import Problem
@@ -12,12 +9,10 @@ from pipeline_lib.seeding import round_seed
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.systems.loop.training_steps import record_steps
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.methods import TrainingRequest, train_policy
 from pipeline_lib.train.rows.tables import MAIN_TABLE, WARM_START_TABLE
 from pipeline_lib.train.tracking.trackers import Trackers
-
-if TYPE_CHECKING:  # not in the stage's code digest: other stages' params change no result
-    from pipeline_lib.systems.stage import Run
 
 
 def train(run: Run) -> None:

@@ -1,11 +1,9 @@
 """The first stage of PaCoRe: judged paths of the policy of a finished run."""
 
-from __future__ import annotations
-
 import pathlib
 import shutil
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.known.table import check_own_engine
@@ -13,7 +11,7 @@ from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import SampleParams
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Path, Problem, Row
 from pipeline_lib.sampling.paths import sample_paths
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import digest_json
@@ -21,17 +19,12 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Rows, Unit, make_folder, make_shard
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.systems.pacore.settings import call_tokens, check_compaction, require_chat_format
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.weights import policies
 from pipeline_lib.train.weights.export import write_compact_chat
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import open_verifier
 from pipeline_lib.verify.judged_paths import judge_paths
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from collections.abc import Sequence
-
-    from pipeline_lib.records import Path, Row
-    from pipeline_lib.systems.stage import Run
-    from pipeline_lib.verdicts import Verdict
 
 _KIND = "pacore-messages"
 _SHARD_PROBLEMS = 500

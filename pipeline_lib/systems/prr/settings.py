@@ -1,15 +1,10 @@
 """What several stages read from a run: the folder of the puzzles, the params of the control."""
 
-from __future__ import annotations
-
 import pathlib
-from typing import TYPE_CHECKING
 
 from pipeline_lib.params.prr import PrrParams
 from pipeline_lib.systems.prr.model.branches import core_passes
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
+from pipeline_lib.systems.stage import Run
 
 
 def puzzles_of(run: Run) -> pathlib.Path:

@@ -1,9 +1,5 @@
 """The stage that chooses the conditions of both models, on the valid problems."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pipeline_lib.systems.apr.evaluation.drawn import most_accurate
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
@@ -14,10 +10,8 @@ from pipeline_lib.systems.apr.model_record import (
     read_record,
     write_chosen,
 )
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
 
 
 def choose(run: Run) -> None:

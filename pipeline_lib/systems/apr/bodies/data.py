@@ -1,14 +1,8 @@
 """The stage of problems and traces."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pipeline_lib.systems.apr.countdown.data_folder import generate_data
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
 
 
 def make_data(run: Run) -> None:

@@ -1,18 +1,12 @@
 """The stage that compares the models."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pipeline_lib.study.provenance import provenance
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import read_source
 from pipeline_lib.systems.apr.model_record import read_chosen
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
 
 
 def evaluate(run: Run) -> None:

@@ -1,18 +1,12 @@
 """The stages of reinforcement learning of both models."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import pathlib
 
 from pipeline_lib.systems.apr.model_record import read_chosen
 from pipeline_lib.systems.apr.rl.train import train_by_rl
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.train.tracking.trackers import Trackers
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    import pathlib
-
-    from pipeline_lib.systems.stage import Run
 
 
 def train_parallel(run: Run) -> None:

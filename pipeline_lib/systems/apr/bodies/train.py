@@ -1,18 +1,12 @@
 """The stages of a parallel and of a serial model."""
 
-from __future__ import annotations
+import pathlib
 
-from typing import TYPE_CHECKING
-
+from pipeline_lib.systems.apr.countdown.sequences import Kind
 from pipeline_lib.systems.apr.sft import train_on_traces
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.train.tracking.trackers import Trackers
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    import pathlib
-
-    from pipeline_lib.systems.apr.countdown.sequences import Kind
-    from pipeline_lib.systems.stage import Run
 
 
 def train(run: Run) -> None:

@@ -1,10 +1,9 @@
 """The stage that compares base, plain training and training with peers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.store import manifests
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.study.pages.page import REPORT_NAME
@@ -12,15 +11,10 @@ from pipeline_lib.study.study import METRICS_NAME
 from pipeline_lib.systems.classmate.body import check_peer, peer_identity
 from pipeline_lib.systems.classmate.evaluation.policies import evaluate_policies
 from pipeline_lib.systems.classmate.made_models import held_out_peers, training_peers
+from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.classmate.problem_files import read_problems
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from collections.abc import Sequence
-
-    from pipeline_lib.params.classmate import PeerParams
-    from pipeline_lib.systems.classmate.peer import Peer
-    from pipeline_lib.systems.stage import Run
 
 _KIND = "classmate-evaluation"
 _STAGE = "classmate-evaluate"

@@ -1,19 +1,15 @@
 """The stage of what a training needs: problems, the actor's base, and peers where none are named."""
 
-from __future__ import annotations
-
 import pathlib
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline_lib.store import checkpoints
 from pipeline_lib.systems.classmate.made_models import make_base, make_peer
 from pipeline_lib.systems.classmate.problem_files import make_problems, read_problems
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.train.tracking.trackers import Trackers
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
 
 _STAGE = "classmate-peers"
 

@@ -1,23 +1,17 @@
 """The stages of a training with peers, and of one as long without."""
 
-from __future__ import annotations
+import pathlib
+from collections.abc import Sequence
 
-from typing import TYPE_CHECKING
-
+from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.systems.classmate.body import check_peer, peer_identity
 from pipeline_lib.systems.classmate.made_models import training_peers
+from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.classmate.preflight import check_has_peer
 from pipeline_lib.systems.classmate.problem_files import read_problems
 from pipeline_lib.systems.classmate.training import ActorTraining, failure_notes, train_actor
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event, step_recorder
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    import pathlib
-    from collections.abc import Sequence
-
-    from pipeline_lib.params.classmate import PeerParams
-    from pipeline_lib.systems.classmate.peer import Peer
-    from pipeline_lib.systems.stage import Run
 
 
 def trained_peers(run: Run) -> tuple[PeerParams, ...]:

@@ -1,9 +1,5 @@
 """The stage that compares synthesis with votes."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pipeline_lib.records import Problem
 from pipeline_lib.store import shards
 from pipeline_lib.systems.pacore.evaluation.evaluate import (
@@ -12,10 +8,8 @@ from pipeline_lib.systems.pacore.evaluation.evaluate import (
 )
 from pipeline_lib.systems.pacore.evaluation.trials import make_strategies
 from pipeline_lib.systems.pacore.policy_messages import source_of
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work, step_recorder
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
 
 
 def evaluate(run: Run) -> None:

@@ -1,11 +1,11 @@
 """The stages that train a synthesizer and its control."""
 
-from __future__ import annotations
-
+import pathlib
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from pipeline_lib.engines.chat_model import ChatFormat
+from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.store import shards
@@ -16,14 +16,8 @@ from pipeline_lib.systems.pacore.synthesizer import (
     supervised_training,
     train_synthesizer,
 )
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    import pathlib
-
-    from pipeline_lib.engines.chat_model import ChatFormat
-    from pipeline_lib.params.whole import Params
-    from pipeline_lib.systems.stage import Run
 
 
 def train(run: Run) -> None:

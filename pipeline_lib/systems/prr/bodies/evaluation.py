@@ -1,15 +1,9 @@
 """The stage that compares the model with its control."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from pipeline_lib.systems.prr.evaluation_folder import evaluate_on
 from pipeline_lib.systems.prr.settings import control_params, puzzles_of
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    from pipeline_lib.systems.stage import Run
 
 
 def evaluate(run: Run) -> None:

@@ -1,18 +1,12 @@
 """The stages that train the model and its control."""
 
-from __future__ import annotations
+import pathlib
 
-from typing import TYPE_CHECKING
-
+from pipeline_lib.params.prr import PrrParams
 from pipeline_lib.systems.prr.settings import control_params, puzzles_of
 from pipeline_lib.systems.prr.training.train import train_on
+from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
-
-if TYPE_CHECKING:  # Run: no part of the stage's code, as params of other stages change no result
-    import pathlib
-
-    from pipeline_lib.params.prr import PrrParams
-    from pipeline_lib.systems.stage import Run
 
 
 def train(run: Run) -> None:
