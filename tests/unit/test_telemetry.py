@@ -14,6 +14,7 @@ from pipeline_lib.telemetry import (
     stage_peaks,
     stage_seconds,
     timed_stage,
+    union_seconds,
 )
 
 
@@ -108,3 +109,9 @@ def test_a_line_being_written_is_read_once_it_is_whole(tmp_path):
     second, end = read_new_events(tmp_path, offset)
     assert [event["done"] for event in first + second] == [1, 2]
     assert read_new_events(tmp_path, end) == ([], end)
+
+
+def test_the_union_of_intervals_counts_each_second_once():
+    """One inside another, one that overlaps, one apart; in any order."""
+    assert union_seconds([(6.0, 7.5), (0.0, 4.0), (1.0, 2.0), (3.0, 5.0)]) == 6.5
+    assert union_seconds([]) == 0

@@ -22,6 +22,7 @@ def test_thirteen_shared_words_touch_twelve_do_not():
     test = [problem_of("t", " ".join(WORDS[:20]))]
     train = [
         problem_of("twelve", " ".join([*WORDS[:12], *WORDS[30:]])),
+        problem_of("twelve last", " ".join([*WORDS[30:], *WORDS[8:20]])),
         problem_of("thirteen", " ".join([*WORDS[:13], *WORDS[30:]])),
     ]
     report = overlap_report(train, test)

@@ -102,6 +102,7 @@ def work():
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 if ARGUMENTS.die:
+    print("loading the model", flush=True)
     sys.exit("ValueError: this model cannot be served")
 if ARGUMENTS.workers:
     subprocess.Popen([sys.executable, "-c", STUBBORN])

@@ -137,7 +137,7 @@ def test_sockets_are_removed_with_the_engine(small, tmp_path):
 
 
 def test_the_log_tail_is_of_the_last_start(small, tmp_path):
-    """The log is appended to, but errors of an earlier start are not reported again."""
+    """Its errors alone: the log is appended to, but those of an earlier start are not reported again."""
     (tmp_path / "log").write_text("ValueError: long ago\n", encoding="utf-8")
     launch = VLLM.launch(small("--die"), ServedModel(model="m", name="m", port=PORT))
     process = EngineProcess("vllm", launch, tmp_path / "log")

@@ -5,8 +5,9 @@ import pytest
 from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.engines.chat_model import Message
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.pacore import Compaction, EarlyStop, PacoreParams
+from pipeline_lib.params.pacore import Compaction, ComparisonParams, EarlyStop, PacoreParams, Rsa
 from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.systems.pacore.evaluation.trials import make_strategies
 from pipeline_lib.systems.pacore.settings import check_lengths, open_setting
 from pipeline_lib.systems.pacore.solution import Question
 from tests.unit.systems.pacore.scripted_chat import PlainTurns, text_of
@@ -95,3 +96,19 @@ def test_a_model_without_a_chat_template_is_refused():
         opened(PacoreParams(), model(chat_format=None)),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("minimum", "early"),
+    [(3, ["rounds 4,1, early stop"]), (4, ["rounds 9,2,1, early stop"]), (9, [])],
+)
+def test_an_early_stop_is_compared_in_the_first_wider_round(minimum, early):
+    """With a group as wide as the round there is nothing to stop."""
+    compared = ComparisonParams(
+        widths=((4,), (9, 2)),
+        early_stop=EarlyStop(minimum=minimum),
+        rsa=Rsa(population=6, subset=2, steps=3),
+    )
+    names = [one.name for one in make_strategies(PacoreParams(evaluate=compared))]
+    widths = ["rounds 4,1", "rounds 9,2,1"]
+    assert names == ["plain", *widths, *early, "RSA 6, subsets of 2, 3 steps"]

@@ -165,7 +165,8 @@ def test_several_shares_are_arms_beside_their_mean():
 
 def test_attempts_have_the_success_of_peers():
     """Of the paths whose prefixes were continued: the first two of p, the first of q."""
-    _, _, attempts = study_of(PLAIN, policy("classmate", {"p": "cw"}))
+    study, _, attempts = study_of(PLAIN, policy("classmate", {"p": "cw"}))
+    assert study.compute["peers"][PEER]["held_out"]
     found = [(one.arm, one.problem_id, one.sample, one.right, dict(one.extra)) for one in attempts]
     assert found[:4] == [
         ("plain", "p", 0, True, {"peer share=0.5": 1.0}),

@@ -80,5 +80,6 @@ def test_donors_are_of_other_problems(tmp_path):
     assert {name[0] + donor.id[0] for name, donor in found.items()} == {"pq", "qp"}
     assert len(found) == 6
     assert found == donors(chains, seed=7)
+    assert any(found != donors(chains, seed=seed) for seed in range(8))
     with pytest.raises(BadInputError, match="--shuffled: all chains are of problem 'p'"):
         donors(chains[:3], seed=7)
