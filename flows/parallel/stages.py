@@ -2,6 +2,7 @@
 
 import pkgutil
 from collections.abc import Mapping
+from functools import cached_property
 
 from prefect.futures import PrefectFuture
 
@@ -37,12 +38,20 @@ class StageRunner:
         self._system = system
         self._run = run
         self._begun: dict[str, PrefectFuture[None]] = {}
-        execution = run.params.execution
+
+    # Asked by trainings alone, since Ray and torch take a second to import.
+    @cached_property
+    def _in_worker(self) -> bool:
         # An engine that a training starts stays with the flow's process, since it would outlive a worker.
-        in_process = system.rollouts(run.params) == "in_process"
-        self._in_worker = in_process and ray_gpus(execution) > 0
-        has_room = ray_gpus(execution) > 1 if self._in_worker else not on_gpu()
-        self._has_spare_worker = has_spare_worker(execution) and has_room
+        in_process = self._system.rollouts(self._run.params) == "in_process"
+        return in_process and ray_gpus(self._run.params.execution) > 0
+
+    @cached_property
+    def _has_spare_worker(self) -> bool:
+        execution = self._run.params.execution
+        if not has_spare_worker(execution):
+            return False
+        return ray_gpus(execution) > 1 if self._in_worker else not on_gpu()
 
     def is_begun(self, name: str) -> bool:
         """True if the stage runs on a spare worker."""
@@ -73,8 +82,8 @@ class StageRunner:
 
     def begin_beside(self, name: str) -> None:
         """Begin the stages that may run beside a stage, if there is a spare worker."""
-        if self._has_spare_worker:
-            beside = (stage for stage in self._system.stages if stage.beside == name)
+        beside = [stage for stage in self._system.stages if stage.beside == name]
+        if beside and self._has_spare_worker:
             self._begun |= {stage.name: self._submitted(stage) for stage in beside}
 
     def _submitted(self, stage: Stage) -> PrefectFuture[None]:
