@@ -206,8 +206,13 @@ def test_a_command_imports_what_it_needs():
     assert not {"prefect", "torch", "transformers"} & modules_after(on_files)
     runs = "import flows.cli.run, flows.cli.prr.models, flows.cli.pacore.train, flows.cli.classmate.probe"
     assert not {"scipy", "matplotlib", "torch"} & modules_after(runs)
-    stage = "from flows.cli import run; from flows import post_training"
-    assert not {"torch", "transformers"} & modules_after(stage)
+    stage = (
+        "from flows.cli import run; from flows import post_training; from flows.parallel.stages import StageRunner;"
+        "from pipeline_lib.params.whole import Params; from pipeline_lib.systems import stage, table;"
+        "own = stage.Run(root='.', params=Params());"
+        "StageRunner(table.SYSTEMS['loop'], own).begin_beside('prepare')"
+    )
+    assert not {"torch", "transformers", "ray"} & modules_after(stage)
 
 
 def modules_after(statement):
