@@ -124,6 +124,9 @@ def test_examiner_killed_in_a_run_is_our_failure(interpreter):
     interpreter.run(SQUARE, SUITE)
     examiner = family(interpreter.pid)[-1]
     thread, reports = running(interpreter, SLEEP, new=1)
+    candidate = family(interpreter.pid)[-1]
+    # It shares a CPU until the tests have begun; an examiner that dies before is replaced.
+    assert until(lambda: set(candidate.cpu_affinity()) == os.sched_getaffinity(0))
     examiner.kill()
     thread.join(GIVE_UP_S)
     assert [report.status for report in reports] == [Status.VERIFIER_ERROR]
