@@ -79,7 +79,7 @@ EXPERIMENTS := exp show --no-pager --only-changed --drop '.*/' --keep '(.*:)?(ga
 
 experiments: install ## the experiments of DVC: figures and the params that differ, without dependencies
 	@for folder in . $(patsubst %/dvc.lock,%,$(wildcard pipelines/*/dvc.lock)); do \
-	echo $$folder; COLUMNS=$${COLUMNS:-160} $(BIN)/dvc --cd $$folder $(EXPERIMENTS); done
+	echo $$folder; COLUMNS=$${COLUMNS:-160} $(BIN)/dvc --cd $$folder $(EXPERIMENTS) || exit 1; done
 
 serve-env: $(SERVE)/.installed-$(DEVICE) ## a second environment with vLLM, for the GPU if there is one
 

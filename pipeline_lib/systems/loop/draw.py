@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # not in the code digest of stages: params of other stages ch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """What is drawn, by which model, how it is judged, and the folders of both tables."""
+    """Problems, model, settings and folders of paths and their verdicts."""
 
     workspace: pathlib.Path
     name: str

@@ -1,4 +1,4 @@
-"""What several stages read from a run: the folder of the puzzles, the params of the control."""
+"""The folder of the puzzles and the params of the control, for several stages."""
 
 import pathlib
 

@@ -165,8 +165,9 @@ def test_losses_are_counted_against_the_strongest_voters():
     """With .5 on 40 problems m is above its own votes of 0 and below those of policy, 1."""
     half = [problem(f"p{n}", [False] * 8, n < 20, (False,)) for n in range(40)]
     policy = [problem(one.id, [True] * 8, True, (True,)) for one in half]
-    assert "3 above" in studied(half).claims[-1]
-    assert "0 above" in (last := studied(half, policy=policy).claims[-1])
+    assert "m: 3 comparisons" in (first := studied(half).claims[-1])
+    assert ", 3 above" in first
+    assert ", 0 above" in (last := studied(half, policy=policy).claims[-1])
     assert ", 3 below it" in last
 
 

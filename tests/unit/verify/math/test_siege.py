@@ -76,25 +76,19 @@ def test_order_counts_in_tuples_alone(judge, items, data):
     assert [verdict.lenient for verdict in _judged(judge, pairs)] == [same, True, True]
 
 
-FACTORS = [("dozen", 12), ("hundred", 100)] + [
-    (word, 1000**n)
-    for n, word in enumerate(["thousand", "million", "billion", "trillion"], start=1)
-]
-
-
-FACTORS = [("dozen", 12), ("hundred", 100)] + [
+MULTIPLIERS = [("dozen", 12), ("hundred", 100)] + [
     (word, 1000**n)
     for n, word in enumerate(["thousand", "million", "billion", "trillion"], start=1)
 ]
 
 
 @settings(max_examples=50)
-@given(number=st.integers(1, 999), factor=st.sampled_from(FACTORS))
-def test_a_multiplier_multiplies(judge, number, factor):
+@given(number=st.integers(1, 999), multiplier=st.sampled_from(MULTIPLIERS))
+def test_a_multiplier_multiplies(judge, number, multiplier):
     """n thousand is 1000 n, and n is not n thousand."""
-    factor, times = factor
-    value = number * times
-    text = f"\\boxed{{{number} {factor}}}"
+    word, factor = multiplier
+    value = number * factor
+    text = f"\\boxed{{{number} {word}}}"
     found = _judged(judge, [(str(value), text), (str(number), text)])
     assert [verdict.lenient for verdict in found] == [True, False]
 
