@@ -28,11 +28,15 @@ from pipeline_lib.systems.apr.countdown.data_folder import generate_data
 from pipeline_lib.systems.apr.sft import make_blank, make_phase, plan_of
 from pipeline_lib.systems.apr.trace_rows import EncodedTraces, encode_traces
 from pipeline_lib.train.bfloat16_products import bfloat16_products
-from pipeline_lib.train.offline.bucketed_sft import pad, summed_loss
-from pipeline_lib.train.offline.labelled_scores import IGNORED
-from pipeline_lib.train.offline.matrix_optimizer import make_optimizer
-from pipeline_lib.train.offline.token_steps import TokenRow, cut_passes
+from pipeline_lib.train.offline.bucketed_sft import (
+    TokenRow,
+    cut_passes,
+    make_optimizer,
+    pad,
+    summed_loss,
+)
 from pipeline_lib.train.phases import TrainContext, run_phase
+from pipeline_lib.train.trainer_settings import IGNORED
 from pipeline_lib.train.weights.policies import load_policy
 
 SEED = 7

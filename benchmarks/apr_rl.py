@@ -24,7 +24,7 @@ from pipeline_lib.systems.apr.countdown.data_folder import problem_file, read_pr
 from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.rl.source import InProcessRollouts, ThreadRollouts
 from pipeline_lib.systems.apr.rl.train import make_phase, prompt_rows
-from pipeline_lib.train.offline.token_steps import cut_passes, padded_length
+from pipeline_lib.train.offline.bucketed_sft import cut_passes, padded_length
 from pipeline_lib.train.phases import TrainContext, run_phase
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout
 

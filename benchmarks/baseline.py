@@ -42,7 +42,7 @@ from benchmarks.lib.repository import REPOSITORY
 from benchmarks.lib.sampling.models import SHAPES, Work, make_model, random_prompts
 from benchmarks.lib.training.cases import CASES, make_models
 from benchmarks.lib.training.sides import Job
-from pipeline_lib.train.library_logs import silence_libraries
+from pipeline_lib.train.trainer_settings import silence_libraries
 
 HERE, AGAINST = "here", "against"
 SAMPLING, TRAINING = "benchmarks.lib.sampling.sides", "benchmarks.lib.training.sides"

@@ -21,14 +21,16 @@ from scipy import integrate, stats
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
-from pipeline_lib.study.statistics.intervals import score_interval, wilson_interval
-from pipeline_lib.study.statistics.paired import (
+from pipeline_lib.study.statistics.intervals import (
+    FEW_INFORMATIVE,
     DifferenceFinding,
     PairedDifference,
+    num_informative,
     paired_difference,
+    score_interval,
+    wilson_interval,
 )
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
-from pipeline_lib.study.statistics.resampling import FEW_INFORMATIVE, num_informative
 
 Floats = NDArray[np.float64]
 Simulated = TypeVar("Simulated", "Coverage", "Findings")

@@ -34,7 +34,7 @@ from rich.table import Table
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.training.cases import CASES, Case, make_models
 from benchmarks.lib.training.sides import Block, Job
-from pipeline_lib.train.library_logs import silence_libraries
+from pipeline_lib.train.trainer_settings import silence_libraries
 
 SIDES_MODULE = "benchmarks.lib.training.sides"
 PAIRS = {True: ("grpo, ours", "grpo, TRL"), False: ("sft, ours", "sft, PyTorch")}

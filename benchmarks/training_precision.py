@@ -29,8 +29,8 @@ from pipeline_lib.problems.countdown import generate
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.train.bootstrap import make_base_policy
 from pipeline_lib.train.offline import sft
-from pipeline_lib.train.offline.labelled_scores import IGNORED
 from pipeline_lib.train.phases import Phase, Row, Schedule, TrainContext, run_phase
+from pipeline_lib.train.trainer_settings import IGNORED
 from pipeline_lib.train.weights.policies import FULL, load_policy
 
 SEED = 7

@@ -9,8 +9,8 @@ from flows.run.guard import run_guard
 from pipeline_lib.params.evaluate import RESCORING, Strategy
 from pipeline_lib.systems.loop.draw import of_run
 from pipeline_lib.systems.loop.stages import LOOP
-from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart, ComputeShard
-from pipeline_lib.systems.loop.test_time.preflight import PolicyName
+from pipeline_lib.systems.loop.test_time.measures import STAGE, ComputePart, ComputeShard
+from pipeline_lib.systems.loop.test_time.studies import PolicyName
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.gpu import gpu_slot

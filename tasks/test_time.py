@@ -2,13 +2,13 @@
 
 from prefect import task
 
-from pipeline_lib.systems.loop.test_time import curves, measures, parts, search
-from pipeline_lib.systems.loop.test_time.parts import ComputeShard
+from pipeline_lib.systems.loop.test_time import curves, measures, search
+from pipeline_lib.systems.loop.test_time.measures import ComputeShard
 from tasks.policies import PLAN, SHARD
 
 is_searched = search.is_searched
 
-plan_part = task(**PLAN, name="plan_part", task_run_name="plan-{part.name}")(parts.plan_shards)
+plan_part = task(**PLAN, name="plan_part", task_run_name="plan-{part.name}")(measures.plan_shards)
 seal_search = task(**PLAN, name="seal_search", task_run_name="seal-search")(search.seal)
 seal_measures = task(**PLAN, name="seal_measures", task_run_name="seal-measures")(measures.seal)
 write_curves = task(**PLAN, name="write_curves", task_run_name="compute-curves-{drawn.policy}")(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pipeline_lib.study.attempts import MAIN
 from pipeline_lib.study.names import ACCURACIES
 from pipeline_lib.study.pages.wording import arm_in_words, p_equation, percent, points
-from pipeline_lib.study.statistics.paired import DifferenceFinding
+from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import ALL, Difference, Study
 
 FEW_PROBLEMS = 100

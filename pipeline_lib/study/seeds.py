@@ -17,9 +17,12 @@ from pipeline_lib.store.files import write_json
 from pipeline_lib.study.headline import measured, not_held_out
 from pipeline_lib.study.pages.page import REPORT_NAME, Page, write_page
 from pipeline_lib.study.pages.wording import difference, p_equation, points
-from pipeline_lib.study.statistics.intervals import t_interval
-from pipeline_lib.study.statistics.paired import PairedDifference, paired_difference
-from pipeline_lib.study.statistics.resampling import Floats
+from pipeline_lib.study.statistics.intervals import (
+    Floats,
+    PairedDifference,
+    paired_difference,
+    t_interval,
+)
 from pipeline_lib.study.stored import Evaluation, ProblemKey, StoredSeries
 from pipeline_lib.study.study import Difference, Study, bare_study
 

@@ -21,11 +21,12 @@ from pipeline_lib.store import shards
 from pipeline_lib.store.files import read_json, write_json
 from pipeline_lib.study.attempts import MAIN, Cost, Posed, problem_rows
 from pipeline_lib.study.names import ACCURACIES
-from pipeline_lib.study.statistics.intervals import score_interval, wilson_interval
-from pipeline_lib.study.statistics.paired import (
+from pipeline_lib.study.statistics.intervals import (
     DifferenceFinding,
     PairedDifference,
     paired_difference,
+    score_interval,
+    wilson_interval,
 )
 
 METRICS_NAME = "metrics.json"

@@ -23,12 +23,12 @@ from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.problems.trained import Asked
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.phases import Phase, Progress, Row, Schedule, TrainContext
 from pipeline_lib.train.sequence import run_phases
 from pipeline_lib.train.token_budget import Tokens
 from pipeline_lib.train.tracking.trackers import Trackers
+from pipeline_lib.train.trainer_settings import silence_libraries
 from pipeline_lib.train.weights import policies
 from pipeline_lib.train.weights.models import load_model, save_model
 

@@ -24,7 +24,6 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.train.memory import longest_row
 from pipeline_lib.train.offline import dpo, sft
 from pipeline_lib.train.online import grpo, rewards
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
@@ -33,6 +32,7 @@ from pipeline_lib.train.phases import MakeTrainer, Phase, Progress, Row, Schedul
 from pipeline_lib.train.ppo import trainer as ppo
 from pipeline_lib.train.sequence import run_phases
 from pipeline_lib.train.tracking.trackers import Trackers
+from pipeline_lib.train.trainer_settings import longest_row
 from pipeline_lib.train.weights import policies
 from pipeline_lib.train.weights.models import make_four_bit_config
 from pipeline_lib.verify.dispatch import open_verifier

@@ -23,10 +23,8 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.trained import Asked
 from pipeline_lib.seeding import child_random
 from pipeline_lib.store import checkpoints, manifests
-from pipeline_lib.train.library_logs import silence_libraries
-from pipeline_lib.train.memory import fitting_rows
 from pipeline_lib.train.tracking.trackers import Trackers
-from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.trainer_settings import TrainerSettings, fitting_rows, silence_libraries
 from pipeline_lib.train.weights import policies
 from pipeline_lib.train.weights.policies import Policy, load_policy
 

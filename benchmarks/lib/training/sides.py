@@ -31,14 +31,13 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams, Method, TrainParams
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.online import grpo
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
 from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
 from pipeline_lib.train.online.rollouts import make_rollout_func
 from pipeline_lib.train.phases import Phase, Row, Schedule, TrainContext, order_rows, run_phase
-from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.trainer_settings import TrainerSettings, silence_libraries
 from pipeline_lib.train.weights.policies import load_policy
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Item, Verifier, open_verifier

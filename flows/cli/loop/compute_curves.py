@@ -11,8 +11,7 @@ from flows.run.terminal import say
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.pages.page import REPORT_NAME, study_tables
 from pipeline_lib.systems.loop.stages import LOOP
-from pipeline_lib.systems.loop.test_time.preflight import PolicyName, check_finished
-from pipeline_lib.systems.loop.test_time.studies import read_curves
+from pipeline_lib.systems.loop.test_time.studies import PolicyName, check_finished, read_curves
 
 
 def compute_curves(

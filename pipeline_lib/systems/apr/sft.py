@@ -24,12 +24,11 @@ from pipeline_lib.systems.apr.countdown.tokens import EOS, PAD, make_tokenizer
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
 from pipeline_lib.systems.apr.trace_rows import EncodedTraces, encode_traces
 from pipeline_lib.train.bootstrap import LlamaSizes, save_blank_llama
-from pipeline_lib.train.library_logs import silence_libraries
-from pipeline_lib.train.offline.bucketed_sft import trainer_factory
-from pipeline_lib.train.offline.token_steps import TokenSteps, plan_steps
+from pipeline_lib.train.offline.bucketed_sft import TokenSteps, plan_steps, trainer_factory
 from pipeline_lib.train.phases import Phase, Progress, Schedule, TrainContext
 from pipeline_lib.train.sequence import finished_training, run_phases
 from pipeline_lib.train.tracking.trackers import Trackers
+from pipeline_lib.train.trainer_settings import silence_libraries
 from pipeline_lib.train.weights import policies
 
 _PHASE = "sft"

@@ -16,7 +16,7 @@ from pipeline_lib.store.shards import iter_shards
 from pipeline_lib.systems.apr.countdown.data_folder import traces_folder
 from pipeline_lib.systems.apr.countdown.sequences import Kind
 from pipeline_lib.systems.apr.countdown.tokens import EOS, make_tokenizer
-from pipeline_lib.train.offline.token_steps import TokenRow
+from pipeline_lib.train.offline.bucketed_sft import TokenRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,11 +23,11 @@ from pipeline_lib.systems.classmate.peer import BODY, NO_ROOM, Peer, PeerFailedE
 from pipeline_lib.systems.classmate.reward import check_method, make_classmate_rewards
 from pipeline_lib.systems.classmate.scoring import most_common_reasons
 from pipeline_lib.systems.classmate.trained_peers import write_record
-from pipeline_lib.train.memory import free_gpu_memory
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.sequence import finished_training
 from pipeline_lib.train.tracking.trackers import Trackers
+from pipeline_lib.train.trainer_settings import free_gpu_memory
 from pipeline_lib.train.weights import policies
 
 _NO_REWARD = frozenset(

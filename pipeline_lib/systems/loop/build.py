@@ -14,8 +14,8 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Unit, make_folder
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.rows import builders
+from pipeline_lib.train.rows.builders import BuildContext
 from pipeline_lib.train.rows.groups import read_groups
-from pipeline_lib.train.rows.tables import BuildContext
 from pipeline_lib.verify.version import VERIFIER_VERSION
 
 KIND = "traindata"

@@ -14,7 +14,7 @@ from pipeline_lib.study.policies import (
     score_policy,
     vote_series,
 )
-from pipeline_lib.study.statistics.paired import DifferenceFinding
+from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import Arm, Contrast, Series, Study, arm_name, make_study
 
 SYSTEM = "loop"

@@ -11,7 +11,7 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.systems.loop.training_steps import record_steps
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.methods import TrainingRequest, train_policy
-from pipeline_lib.train.rows.tables import MAIN_TABLE, WARM_START_TABLE
+from pipeline_lib.train.rows.builders import MAIN_TABLE, WARM_START_TABLE
 from pipeline_lib.train.tracking.trackers import Trackers
 
 

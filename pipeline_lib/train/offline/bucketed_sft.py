@@ -1,38 +1,161 @@
-"""Supervised training of a small model from scratch on sequences of very different lengths.
+"""Token-budgeted SFT of a small model with length bucketing.
 
 TRL's trainer takes rows by number and pads a batch to its longest row, here for more than half of the work.
-This trainer takes the steps of `token_steps`: each is one batch of the trainer's loop, so that order,
-checkpoints and resume are those of all other phases.
+Here a step has a number of tokens, and each forward pass takes sequences of similar lengths. A step is one batch
+of the trainer's loop, so that order, checkpoints and resume are the same as in all other phases.
 
 Axes: B sequences of a pass, L tokens, N tokens with a loss.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
 from pipeline_lib.params.apr import AprSftParams
+from pipeline_lib.seeding import child_generator
 from pipeline_lib.train.bfloat16_products import bfloat16_products
-from pipeline_lib.train.offline.labelled_scores import IGNORED
-from pipeline_lib.train.offline.matrix_optimizer import make_optimizer
-from pipeline_lib.train.offline.token_steps import (
-    TokenRow,
-    TokenSteps,
-    cut_passes,
-    padded_length,
-    padded_rows,
-)
 from pipeline_lib.train.phases import MakeTrainer
 from pipeline_lib.train.token_budget import Tokens
-from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.trainer_settings import IGNORED, TrainerSettings
 from pipeline_lib.train.weights.policies import Policy
+
+_COLUMNS = 16
+_LOGITS = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRow:
+    """A sequence: token ids [L], end token included, and where its loss begins."""
+
+    ids_L: npt.NDArray[np.int32]
+    loss_from: int
+    """First token with a loss; the first of all is never predicted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSteps:
+    """Steps of a training: the places of the sequences of each."""
+
+    steps: Sequence[Sequence[int]]
+    tokens: int
+    """Over all steps, without padding."""
+
+
+def plan_steps(lengths: Sequence[int], *, tokens: int, step_tokens: int, seed: int) -> TokenSteps:
+    """Steps of at most ``step_tokens`` that together hold at least ``tokens``; no length is above ``step_tokens``."""
+    steps: list[list[int]] = []
+    current: list[int] = []
+    held = total = 0
+    for place in _endless_order(len(lengths), seed):
+        if held + lengths[place] > step_tokens:
+            steps.append(current)
+            total += held
+            current, held = [], 0
+            if total >= tokens:
+                break
+        current.append(place)
+        held += lengths[place]
+    return TokenSteps(steps=steps, tokens=total)
+
+
+def _endless_order(count: int, seed: int) -> Iterator[int]:
+    """All places in a seeded order, then all in another."""
+    turn = 0
+    while True:
+        yield from child_generator(seed, "order", turn).permutation(count).tolist()
+        turn += 1
+
+
+def padded_length(longest: int) -> int:
+    """The columns of a pass: a multiple of 16.
+
+    On a CPU each new shape costs a compiled matrix product, and allocations of ever other sizes fragment the heap:
+    a training with passes of all lengths took a sixth more time.
+    """
+    return -(-longest // _COLUMNS) * _COLUMNS
+
+
+def padded_rows(count: int) -> int:
+    """The rows of logits that are computed for ``count`` tokens, for the same reason."""
+    return -(-count // _LOGITS) * _LOGITS
+
+
+def cut_passes(lengths: Sequence[int], *, pass_tokens: int) -> list[list[int]]:
+    """The places of a step's sequences by pass: longest first, with padding at most ``pass_tokens`` each.
+
+    A sequence that is longer by itself is a pass of its own.
+    """
+    passes: list[list[int]] = []
+    for place in sorted(range(len(lengths)), key=lambda one: -lengths[one]):
+        # The first of a pass is its longest.
+        if passes and (len(passes[-1]) + 1) * padded_length(lengths[passes[-1][0]]) <= pass_tokens:
+            passes[-1].append(place)
+        else:
+            passes.append([place])
+    return passes
+
+
+_BETAS = (0.9, 0.95)
+
+
+class MuonWithAdamW(torch.optim.Optimizer):
+    """Both optimizers with their parameter groups in one list, so that one schedule moves both rates."""
+
+    def __init__(
+        self, matrices: list[nn.Parameter], others: list[nn.Parameter], *, lr: float, muon_lr: float
+    ) -> None:
+        self._parts = {
+            "muon": torch.optim.Muon(matrices, lr=muon_lr, weight_decay=0.0),
+            "adamw": _adamw(others, lr),
+        }
+        super().__init__([*matrices, *others], {"lr": lr})
+        self.param_groups = [group for part in self._parts.values() for group in part.param_groups]
+
+    @override
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update all parameters that have a gradient."""
+        if closure is not None:
+            raise ValueError("MuonWithAdamW takes no closure; call backward before step")
+        for part in self._parts.values():
+            part.step()
+
+    @override
+    def state_dict(self) -> dict[str, Any]:
+        """The states of both."""
+        return {name: part.state_dict() for name, part in self._parts.items()}
+
+    @override
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Restore both."""
+        for name, part in self._parts.items():
+            part.load_state_dict(state_dict[name])
+        self.param_groups = [group for part in self._parts.values() for group in part.param_groups]
+
+
+def make_optimizer(model: Any, *, lr: float, muon_lr: float | None) -> torch.optim.Optimizer:
+    """The optimizer of all parameters of a Llama; without ``muon_lr`` AdamW alone."""
+    parameters = list(model.parameters())
+    if muon_lr is None:
+        return _adamw(parameters, lr)
+    matrices = [one for one in model.model.layers.parameters() if one.ndim == 2]
+    known = {id(one) for one in matrices}
+    others = [one for one in parameters if id(one) not in known]
+    return MuonWithAdamW(matrices, others, lr=lr, muon_lr=muon_lr)
+
+
+def _adamw(parameters: list[nn.Parameter], lr: float) -> torch.optim.AdamW:
+    # The fused kernel takes exact square roots; MKL's, in its reproducible mode, differ between processors.
+    return torch.optim.AdamW(parameters, lr=lr, betas=_BETAS, weight_decay=0.0, fused=True)
 
 
 def trainer_factory(rows: Sequence[TokenRow], plan: TokenSteps, sft: AprSftParams) -> MakeTrainer:

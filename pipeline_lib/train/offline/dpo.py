@@ -12,10 +12,9 @@ from trl.trainer.dpo_config import DPOConfig
 
 from pipeline_lib.engines.tokens import encode_completion, encode_prompt
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.train.memory import longest_row
 from pipeline_lib.train.online.trl_internals import TokenizedDpoTrainer
 from pipeline_lib.train.phases import MakeTrainer, Row, order_rows
-from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.trainer_settings import TrainerSettings, longest_row
 from pipeline_lib.train.weights.adapters import make_lora_config
 from pipeline_lib.train.weights.policies import Policy
 

@@ -24,13 +24,14 @@ from pipeline_lib.train.online.rewards import RewardFunction
 from pipeline_lib.train.online.rollouts import PathSource
 from pipeline_lib.train.phases import MakeTrainer, Row
 from pipeline_lib.train.ppo import losses
-from pipeline_lib.train.ppo.gae import Experience, make_experience
 from pipeline_lib.train.ppo.losses import TokenMeans
 from pipeline_lib.train.ppo.path_batch import (
+    Experience,
     PathBatch,
     TokenPath,
     collate,
     draw_metrics,
+    make_experience,
     select_trainable,
 )
 from pipeline_lib.train.ppo.token_scores import (

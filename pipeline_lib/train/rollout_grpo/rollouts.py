@@ -16,11 +16,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from pipeline_lib.train.offline.bucketed_sft import pad, token_losses
-from pipeline_lib.train.offline.labelled_scores import IGNORED
-from pipeline_lib.train.offline.token_steps import TokenRow, cut_passes
+from pipeline_lib.train.offline.bucketed_sft import TokenRow, cut_passes, pad, token_losses
 from pipeline_lib.train.online.rewards import share_equal_groups
 from pipeline_lib.train.rollout_grpo.losses import group_advantages
+from pipeline_lib.train.trainer_settings import IGNORED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.train.bfloat16_products import bfloat16_products
-from pipeline_lib.train.offline.matrix_optimizer import make_optimizer
+from pipeline_lib.train.offline.bucketed_sft import make_optimizer
 from pipeline_lib.train.online.draw_trainer import DrawTrainer
 from pipeline_lib.train.phases import MakeTrainer, Row
 from pipeline_lib.train.ppo.losses import TokenMeans, clip_indicators, k3_kl

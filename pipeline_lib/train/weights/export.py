@@ -13,7 +13,7 @@ from pipeline_lib.engines.tokens import COMPACT_TEMPLATE
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.trained import write_record
 from pipeline_lib.store.folders import replaced
-from pipeline_lib.train.library_logs import silence_libraries
+from pipeline_lib.train.trainer_settings import silence_libraries
 from pipeline_lib.train.weights import adapters, models, policies
 from pipeline_lib.train.weights.policies import load_tokenizer
 

@@ -22,7 +22,7 @@ from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKEN
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.store.files import digest_file, write_text
 from pipeline_lib.store.folders import replaced
-from pipeline_lib.train.library_logs import silence_libraries
+from pipeline_lib.train.trainer_settings import silence_libraries
 from pipeline_lib.train.weights.models import save_model
 
 Dtype = Literal["bfloat16", "float32"]

@@ -17,7 +17,7 @@ from pipeline_lib.study.policies import (
     score_policy,
     vote_series,
 )
-from pipeline_lib.study.statistics.paired import DifferenceFinding
+from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import Arm
 from tests.unit.study.judged_groups import judged_group
 

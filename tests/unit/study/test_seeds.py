@@ -10,8 +10,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.files import read_json, write_json
 from pipeline_lib.study.seeds import compared_values, study_seeds, write_seeds
-from pipeline_lib.study.statistics.intervals import t_interval
-from pipeline_lib.study.statistics.paired import paired_difference
+from pipeline_lib.study.statistics.intervals import paired_difference, t_interval
 from pipeline_lib.study.stored import read_evaluation
 from tests.unit.study.toy_evaluations import EVALUATE, ToyArm, right, write_evaluation
 

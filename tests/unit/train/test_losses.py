@@ -19,12 +19,11 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import LoraParams, Method, TrainParams, Variant
 from pipeline_lib.store.files import read_json_lines
-from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.offline import dpo, sft
 from pipeline_lib.train.online import grpo
 from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
 from pipeline_lib.train.phases import MakeTrainer, Phase, Schedule, TrainContext, run_phase
-from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.trainer_settings import TrainerSettings, silence_libraries
 from pipeline_lib.train.weights.policies import LOG_NAME, Policy, load_policy
 from pipeline_lib.verify.dispatch import open_verifier
 

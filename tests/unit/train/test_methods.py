@@ -10,10 +10,9 @@ import torch
 from transformers import AutoTokenizer, LlamaConfig
 
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
-from pipeline_lib.train.library_logs import silence_libraries
-from pipeline_lib.train.memory import fitting_rows, longest_row
 from pipeline_lib.train.methods import TRAINERS, TrainingRequest
 from pipeline_lib.train.phases import _settings as settings_of
+from pipeline_lib.train.trainer_settings import fitting_rows, longest_row, silence_libraries
 from pipeline_lib.train.weights.policies import load_policy
 
 ALL = frozenset(Method)

@@ -26,7 +26,7 @@ from pipeline_lib.systems.apr.rollout import Role, Rollout
 from pipeline_lib.systems.apr.rollouts import Row, make_roots, read_gold, rollout_row
 from pipeline_lib.systems.apr.runtime import Runtime
 from pipeline_lib.systems.apr.scheduler import run_rollouts
-from pipeline_lib.train.offline.token_steps import TokenRow
+from pipeline_lib.train.offline.bucketed_sft import TokenRow
 from pipeline_lib.train.online.live_rollouts import eval_mode
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout
 

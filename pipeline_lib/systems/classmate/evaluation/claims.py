@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pipeline_lib.study.headline import claims_of, is_unsolved, measured
 from pipeline_lib.study.pages.wording import arm_in_words, percent
-from pipeline_lib.study.statistics.paired import DifferenceFinding
+from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import Difference, Study, holm
 from pipeline_lib.systems.classmate.scoring import TRAINING
 

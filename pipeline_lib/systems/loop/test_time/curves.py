@@ -20,7 +20,7 @@ from pipeline_lib.study.curves.inputs import PathTable, build_curve_input, join_
 from pipeline_lib.study.pages.page import REPORT_NAME, write_page
 from pipeline_lib.study.pages.wording import score
 from pipeline_lib.study.study import ALL, Study, make_study, write_study
-from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart
+from pipeline_lib.systems.loop.test_time.measures import STAGE, ComputePart
 from pipeline_lib.systems.loop.test_time.studies import PAGE, read_curves
 from pipeline_lib.train.rows.groups import read_groups
 

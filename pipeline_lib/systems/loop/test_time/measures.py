@@ -1,17 +1,53 @@
 """Answers of paths and certainties of the policy, shard by shard."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.engines.embedded.scoring import PolicyScorer
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.records import Path
-from pipeline_lib.store import shards
+from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Rows, make_shard
 from pipeline_lib.study.curves import path_measures
 from pipeline_lib.study.curves.path_measures import Rescoring
-from pipeline_lib.systems.loop.test_time.parts import ComputePart, ComputeShard, digests
+from pipeline_lib.systems.loop.draw import Draw, Shard
 from pipeline_lib.verify.pooled_verifiers import pooled_verifier
+
+STAGE = "compute"
+"""Stage name in events and progress bars."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputePart(Draw):
+    """The independent draw, or one search: its policy and settings."""
+
+    policy: str
+    test_time: StrategyParams
+    strategy: Strategy | None = None
+    """Strategy of a search; None for the independent draw."""
+    budget: int = 0
+    rescored: bool = False
+    """True if a strategy needs the policy's certainty of these paths."""
+
+
+ComputeShard: TypeAlias = Shard[ComputePart]
+
+
+def digests(part: ComputePart) -> dict[str, str]:
+    """Digests that every key of its shards includes."""
+    problems = manifests.read_manifest(part.problems)
+    return {"problems": problems.digest, "model": model_identity(part.model)}
+
+
+def plan_shards(part: ComputePart) -> list[ComputeShard]:
+    """Cut the problems of a part into shards."""
+    rows = int(manifests.read_manifest(part.problems).counts["rows"])
+    num_shards = -(-rows // part.sample.shard_size)
+    return [Shard(draw=part, index=index, num_shards=num_shards) for index in range(num_shards)]
 
 
 def _key(shard: ComputeShard) -> str:

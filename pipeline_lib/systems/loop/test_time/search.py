@@ -16,7 +16,7 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import record_unit
 from pipeline_lib.study.curves.search_records import COSTS, SearchRecords, search_problems
 from pipeline_lib.study.search import SearchSetting
-from pipeline_lib.systems.loop.test_time.parts import STAGE, ComputePart, ComputeShard, digests
+from pipeline_lib.systems.loop.test_time.measures import STAGE, ComputePart, ComputeShard, digests
 from pipeline_lib.telemetry import record_event
 from pipeline_lib.verify.pooled_verifiers import pooled_verifier
 

@@ -12,7 +12,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.study.headline import claims_of
 from pipeline_lib.study.pages.tables import Table
-from pipeline_lib.study.statistics.paired import DifferenceFinding
+from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import (
     Arm,
     Contrast,

@@ -8,9 +8,13 @@ from scipy import stats
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.study.statistics.intervals import score_interval, wilson_interval
-from pipeline_lib.study.statistics.resampling import Bootstrap, resample
-from pipeline_lib.study.statistics.resampling import compute_interval as bootstrap_interval
+from pipeline_lib.study.statistics.intervals import (
+    Bootstrap,
+    resample,
+    score_interval,
+    wilson_interval,
+)
+from pipeline_lib.study.statistics.intervals import compute_interval as bootstrap_interval
 
 
 def interval(values, *, seed=0, resamples=2000):

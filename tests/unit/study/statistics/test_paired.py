@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
-from pipeline_lib.study.statistics.paired import (
+from pipeline_lib.study.statistics.intervals import (
     DifferenceFinding,
     PairedDifference,
     paired_difference,

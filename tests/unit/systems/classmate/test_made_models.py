@@ -13,7 +13,7 @@ from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareP
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.store.files import digest_file, write_json
-from pipeline_lib.study.statistics.paired import DifferenceFinding
+from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import Difference, Study
 from pipeline_lib.systems.classmate.bodies.peers import make_peers
 from pipeline_lib.systems.classmate.made_models import held_out_peers, make_peer, training_peers

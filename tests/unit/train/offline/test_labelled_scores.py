@@ -12,10 +12,9 @@ from trl.trainer.sft_trainer import SFTTrainer
 
 from pipeline_lib.determinism import deterministic
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.train.library_logs import silence_libraries
-from pipeline_lib.train.offline import labelled_scores, sft
-from pipeline_lib.train.offline.labelled_scores import LabelledHead, score_labels
-from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.offline import sft
+from pipeline_lib.train.offline.sft import LabelledHead, score_labels
+from pipeline_lib.train.trainer_settings import IGNORED, TrainerSettings, silence_libraries
 from pipeline_lib.train.weights.adapters import make_lora_config
 from pipeline_lib.train.weights.policies import Policy, load_policy
 
@@ -89,7 +88,7 @@ def test_loss_gradient_and_metrics_equal_those_of_the_fused_head(
 def test_scores_by_hand():
     """Logits 0 and ln 3: probabilities 1/4 and 3/4, entropy ln 4 - 3/4 ln 3; the second is ignored."""
     logits = torch.tensor([[[0.0, math.log(3)], [0.0, 0.0]]])
-    found = score_labels(logits, torch.tensor([[1, labelled_scores.IGNORED]]))
+    found = score_labels(logits, torch.tensor([[1, IGNORED]]))
     assert found.log_probs.tolist() == [[pytest.approx(math.log(3 / 4)), 0]]
     assert found.entropy.tolist() == [[pytest.approx(math.log(4) - 0.75 * math.log(3)), 0]]
     assert found.is_top1.tolist() == [[True, False]]
@@ -105,7 +104,7 @@ def test_logits_begin_where_labels_do(base: pathlib.Path):
             asked.append(inputs["logits_to_keep"])
             return load_policy(str(base)).model(**inputs)
 
-    labels = torch.full((2, 9), labelled_scores.IGNORED)
+    labels = torch.full((2, 9), IGNORED)
     labels[0, 5:], labels[1, 7:] = 7, 8
     found = LabelledHead(model=Model())(
         fused_lm_head=True, labels=labels, input_ids=torch.arange(18).view(2, 9)

@@ -5,7 +5,7 @@ import copy
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pipeline_lib.train.offline.matrix_optimizer import make_optimizer
+from pipeline_lib.train.offline.bucketed_sft import make_optimizer
 
 
 def small_llama() -> LlamaForCausalLM:

@@ -7,10 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.train.bootstrap import make_tokenizer
-from pipeline_lib.train.offline.bucketed_sft import pad, summed_loss
-from pipeline_lib.train.offline.labelled_scores import IGNORED
+from pipeline_lib.train.offline.bucketed_sft import (
+    TokenRow,
+    cut_passes,
+    pad,
+    padded_length,
+    plan_steps,
+    summed_loss,
+)
 from pipeline_lib.train.offline.sft import tokenize
-from pipeline_lib.train.offline.token_steps import TokenRow, cut_passes, padded_length, plan_steps
+from pipeline_lib.train.trainer_settings import IGNORED
 from tests.unit.train.offline.test_matrix_optimizer import small_llama
 
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=30)

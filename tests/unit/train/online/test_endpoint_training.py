@@ -17,12 +17,11 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams, Method, TrainParams
-from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.methods import train_policy
 from pipeline_lib.train.online import grpo
 from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
 from pipeline_lib.train.online.rollouts import EndpointRollouts, make_rollout_func
-from pipeline_lib.train.trainer_settings import TrainerSettings
+from pipeline_lib.train.trainer_settings import TrainerSettings, silence_libraries
 from pipeline_lib.train.weights.adapters import make_lora_config
 from pipeline_lib.train.weights.policies import load_policy
 from pipeline_lib.verify.dispatch import open_verifier

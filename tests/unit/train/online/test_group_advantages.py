@@ -19,10 +19,10 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.train.advantages.gdpo import gdpo
 from pipeline_lib.train.advantages.rules import AdvantageRule, find_rule
-from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.methods import train_policy
 from pipeline_lib.train.online.rewards import make_verified_reward
 from pipeline_lib.train.online.trl_internals import VerifiedGrpoTrainer
+from pipeline_lib.train.trainer_settings import silence_libraries
 from pipeline_lib.train.weights.policies import load_policy
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.dispatch import open_verifier

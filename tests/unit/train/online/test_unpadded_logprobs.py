@@ -12,9 +12,9 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 
 from pipeline_lib.determinism import deterministic
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.train.library_logs import silence_libraries
 from pipeline_lib.train.online.trl_internals import UnpaddedLogprobs
 from pipeline_lib.train.online.unpadded_logprobs import plan_passes
+from pipeline_lib.train.trainer_settings import silence_libraries
 from pipeline_lib.train.weights.adapters import make_lora_config
 from pipeline_lib.train.weights.policies import load_policy
 

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.train.ppo.gae import compute_gae, token_rewards, whiten
+from pipeline_lib.train.ppo.path_batch import compute_gae, token_rewards, whiten
 
 JUNK = 99.0
 

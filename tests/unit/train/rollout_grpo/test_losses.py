@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline_lib.train.offline.token_steps import TokenRow
+from pipeline_lib.train.offline.bucketed_sft import TokenRow
 from pipeline_lib.train.rollout_grpo.losses import group_advantages, sequence_losses
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout, draw_metrics, weigh_sequences
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pipeline_lib.params.apr import AprRlParams
-from pipeline_lib.train.offline.token_steps import TokenRow
+from pipeline_lib.train.offline.bucketed_sft import TokenRow
 from pipeline_lib.train.phases import Phase, Schedule
 from pipeline_lib.train.phases import _settings as settings_of
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout

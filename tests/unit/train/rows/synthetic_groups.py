@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance, Row
-from pipeline_lib.train.rows.tables import BuildContext
+from pipeline_lib.train.rows.builders import BuildContext
 from pipeline_lib.verdicts import Status, Verdict
 
 VERDICTS = {

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.train.rows.filters import is_complete
-from pipeline_lib.train.rows.preferences import (
+from pipeline_lib.train.rows.builders import (
     MAX_USES_OF_A_PATH,
     build_preferences,
     is_wrong_by_reasoning,
     match_pairs,
     measure_length_bias,
 )
+from pipeline_lib.train.rows.filters import is_complete
 from tests.unit.train.rows.synthetic_groups import VERDICTS, make_context, make_group
 
 letters_and_lengths = st.lists(

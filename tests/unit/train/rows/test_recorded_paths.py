@@ -13,8 +13,7 @@ from pipeline_lib.records import JudgedPath
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.store.files import read_json_lines, write_json_lines
 from pipeline_lib.systems.loop.build_file import build_file
-from pipeline_lib.train.rows.builders import build
-from pipeline_lib.train.rows.tables import BuildContext, TrainData
+from pipeline_lib.train.rows.builders import BuildContext, TrainData, build
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.lines.files import groups_from_lines, verify_lines
 

@@ -9,13 +9,16 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import BuildParams
 from pipeline_lib.params.train import Method
 from pipeline_lib.records import Group
-from pipeline_lib.train.rows.builders import BUILDERS, build
-from pipeline_lib.train.rows.supervised import (
+from pipeline_lib.train.rows.builders import (
+    BUILDERS,
+    MAIN_TABLE,
+    BuildContext,
+    TrainData,
+    build,
     build_rollout_groups,
     count_supervised,
     make_supervised_rows,
 )
-from pipeline_lib.train.rows.tables import MAIN_TABLE, BuildContext, TrainData
 from tests.unit.train.rows.synthetic_groups import make_context, make_group
 
 

@@ -9,8 +9,8 @@ from transformers import AutoModelForCausalLM
 
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.train.offline import sft
-from pipeline_lib.train.offline.labelled_scores import IGNORED
 from pipeline_lib.train.phases import Row
+from pipeline_lib.train.trainer_settings import IGNORED
 from pipeline_lib.train.weights.policies import load_policy
 
 
