@@ -1,13 +1,12 @@
 """Search results of a shard as records: paths to be judged, and cumulative costs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.records import FinishReason, Path, Problem, Provenance, Row
 from pipeline_lib.sampling.accounting import Spent
-from pipeline_lib.sampling.compute_cost import NOTHING, Cost
+from pipeline_lib.sampling.compute_cost import NOTHING
 from pipeline_lib.sampling.paths import provenance_of
 from pipeline_lib.sampling.prompts import render, template_digest
 from pipeline_lib.study.search import (
@@ -77,11 +76,6 @@ def search_problems(
         completion_tokens=total.completion_tokens,
     )
     return SearchRecords(paths=tuple(paths), costs=tuple(costs), spent=spent)
-
-
-def read_cost(row: Mapping[str, Any]) -> Cost:
-    """The cost in a row of the table."""
-    return Cost(**{name: row[name] for name in Cost.__dataclass_fields__})
 
 
 def _path(problem_id: str, index: int, found: FoundPath | None, provenance: Provenance) -> Path:

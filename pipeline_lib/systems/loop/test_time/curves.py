@@ -15,8 +15,7 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Unit, make_folder
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.curves import estimates
-from pipeline_lib.study.curves.estimates import Point
-from pipeline_lib.study.curves.inputs import PathTable, build_curve_input, join_tables
+from pipeline_lib.study.curves.estimates import PathTable, Point
 from pipeline_lib.study.pages.page import REPORT_NAME, write_page
 from pipeline_lib.study.pages.wording import score
 from pipeline_lib.study.study import ALL, Study, make_study, write_study
@@ -78,12 +77,9 @@ def _write_study(
         for strategy, budget in points
         if strategy in estimates.SEARCHES
     }
-    source = build_curve_input(
-        _table(drawn), by_point, points, num_paths=max(drawn.test_time.budgets)
-    )
-    curves = estimates.curve_series(
-        source.problems, source.labels, points, drawn.test_time, seed=drawn.seed
-    )
+    paths = _table(drawn)
+    problems = estimates.read_candidates(paths, by_point, num_paths=max(drawn.test_time.budgets))
+    curves = estimates.curve_series(problems, points, drawn.test_time, seed=drawn.seed)
     study = make_study(
         f"test-time compute of {drawn.policy}",
         series := [one for pair in curves.values() for one in pair],
@@ -91,11 +87,11 @@ def _write_study(
         evaluate=evaluate,
         seed=drawn.seed,
         provenance={"version": version("reasonloop"), "model": model_identity(drawn.model)},
-        left_out={"a required path failed": source.num_left_out},
+        left_out={"a required path failed": len(paths.groups) - len(problems)},
         compute={"settings": drawn.test_time.model_dump(mode="json")},
     )
-    problems = [Problem.from_row(row) for row in shards.iter_table(drawn.problems)]
-    write_study(fresh, study.with_claims(_claims(study)), series, problems)
+    asked = [Problem.from_row(row) for row in shards.iter_table(drawn.problems)]
+    write_study(fresh, study.with_claims(_claims(study)), series, asked)
 
 
 def _claims(study: Study) -> Iterator[str]:
@@ -136,7 +132,7 @@ def write_pages(workspace: Workspace) -> list[pathlib.Path]:
 
 def _table(part: ComputePart) -> PathTable:
     folders = part.folders
-    return join_tables(
+    return estimates.join_tables(
         read_groups(part.problems, folders.paths, folders.verdicts),
         shards.iter_table(folders.measures),
         shards.iter_table(folders.costs) if part.strategy is not None else (),

@@ -20,8 +20,9 @@ from pipeline_lib.study.curves.estimates import (
     curve_points,
     curve_series,
     expected_cost,
+    join_tables,
+    read_candidates,
 )
-from pipeline_lib.study.curves.inputs import CurveInput, build_curve_input, join_tables
 from pipeline_lib.study.curves.path_measures import PathMeasure
 from pipeline_lib.study.study import arm_names
 from tests.unit.study.judged_groups import judged_group
@@ -64,14 +65,14 @@ def synthetic_table(letters_by_problem, *, costs=False, num_answers=3):
     return join_tables(groups, measures, spent if costs else ())
 
 
-def synthetic_input(params, drawn, searched) -> CurveInput:
+def synthetic_input(params, drawn, searched):
     points = curve_points(params)
     found = {
         point: synthetic_table(searched, costs=True)
         for point in points
         if point[0] in {Strategy.BEAM, Strategy.TREE}
     }
-    return build_curve_input(synthetic_table(drawn), found, points, num_paths=max(params.budgets))
+    return read_candidates(synthetic_table(drawn), found, num_paths=max(params.budgets))
 
 
 PARAMS = StrategyParams(budgets=(1, 2, 4))
@@ -80,7 +81,7 @@ LETTERS = {"p": "cwwc", "q": "wwww", "r": "cccw"}
 
 def curves_of(params, source):
     points = curve_points(params)
-    return curve_series(source.problems, source.labels, points, params, seed=3)
+    return curve_series(source, points, params, seed=3)
 
 
 def value(curves, strategy, budget, *, lenient=False):
@@ -104,9 +105,9 @@ def test_tokens_by_hand():
     longer is 13, 12 or 11 in 3, 2 and 1 of 6 pairs: 12 1/3. A second look reads 2 * (5 + 11.5)."""
     source = synthetic_input(PARAMS, LETTERS, LETTERS)
     longest = (3 * 13 + 2 * 12 + 11) / 6
-    vote = expected_cost(source.problems[0], (Strategy.MAJORITY, 2))
+    vote = expected_cost(source[0][0], (Strategy.MAJORITY, 2))
     assert vote == Cost(drawn=23, prompt=5, critical=longest, longest=5 + longest)
-    again = expected_cost(source.problems[0], (Strategy.BORDA_VOTE, 2))
+    again = expected_cost(source[0][0], (Strategy.BORDA_VOTE, 2))
     assert again == Cost(drawn=23, prompt=5 + 33, critical=longest, longest=5 + longest)
 
 
@@ -129,13 +130,12 @@ def test_lenient_stands_beside_strict():
     assert found == pytest.approx([1 / 8, 1 / 2])
 
 
-def test_problems_that_our_side_failed_are_left_out_and_counted():
+def test_problems_that_our_side_failed_are_left_out():
     """A verifier failure among the paths, or no scored path of a search, is never a wrong answer."""
     drawn = {"p": "cwww", "q": "cxww", "r": "cwww"}
     searched = {"p": "cwww", "q": "cwww", "r": "eeee"}
     source = synthetic_input(PARAMS, drawn, searched)
-    assert [problem.id for problem in source.problems] == ["p"]
-    assert source.num_left_out == 2
+    assert [one.id for one, _ in source] == ["p"]
 
 
 def test_poisoned_labels_change_no_choice():
@@ -148,11 +148,11 @@ def test_poisoned_labels_change_no_choice():
 
     def chosen(letters):
         source = synthetic_input(PARAMS, letters, letters)
-        return source, [choose_paths(one, points, PARAMS, seed=3) for one in source.problems]
+        return source, [choose_paths(one, points, PARAMS, seed=3) for one, _ in source]
 
     honest, honest_choices = chosen(right)
     poisoned, poisoned_choices = chosen(flipped)
-    assert honest.problems == poisoned.problems
+    assert [one for one, _ in honest] == [one for one, _ in poisoned]
     assert honest_choices == poisoned_choices
     assert {strategy for strategy, _ in honest_choices[0]} == set(Strategy) - {Strategy.ORACLE}
     before, after = curves_of(PARAMS, honest), curves_of(PARAMS, poisoned)
@@ -225,4 +225,4 @@ def test_points_are_those_that_differ():
 def test_no_problem_is_bad_input():
     """There is nothing to take a mean over."""
     with pytest.raises(BadInputError, match="no problem"):
-        curve_series([], [], curve_points(PARAMS), PARAMS, seed=3)
+        curve_series([], curve_points(PARAMS), PARAMS, seed=3)

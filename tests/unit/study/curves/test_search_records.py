@@ -6,7 +6,8 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.evaluate import BeamParams, Strategy
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason, Problem
-from pipeline_lib.study.curves.search_records import read_cost, search_problems
+from pipeline_lib.study.curves.estimates import read_cost
+from pipeline_lib.study.curves.search_records import search_problems
 from pipeline_lib.verify.dispatch import open_verifier
 from tests.unit.study.scripted_search import setting
 
