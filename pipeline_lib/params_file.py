@@ -2,14 +2,13 @@
 
 import json
 import pathlib
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from typing_extensions import override
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError
 
 from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
@@ -30,63 +29,7 @@ RENAMED: Mapping[str, str] = {
 }
 """Former dotted keys and their present names; a key of a renamed section is before the section."""
 
-_MAX_BYTES = 1 << 20
-_MOST_VALUES = 100_000
-_OPEN = -1
-"""Size of a node whose count is not finished."""
 _SHOWN_CHARACTERS = 120
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a duplicate key in a mapping, of which plain YAML keeps the last."""
-
-    def single_value(self) -> Any:
-        """The one document of the text, None if it is empty.
-
-        Raises:
-            BadInputError: expanded aliases give too many values, or an alias contains itself.
-        """
-        node = self.get_single_node()
-        if node is None:
-            return None
-        if (size := _count_values(node, {})) > _MOST_VALUES:
-            raise BadInputError(
-                f"{size} values with all aliases written out; {_MOST_VALUES} at most"
-            )
-        return self.construct_document(node)
-
-    @override
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        twice = {str(key) for key, count in Counter(keys).items() if count > 1}
-        if twice:
-            line = node.start_mark.line + 1
-            raise BadInputError(f"duplicate key {min(twice)!r} in the mapping at line {line}")
-        return super().construct_mapping(node, deep=deep)
-
-
-def _count_values(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Number of values of ``node`` with aliases expanded; ``sizes`` caches the counts by node id."""
-    known = sizes.get(id(node))
-    if known == _OPEN:
-        raise BadInputError(f"the alias at line {node.start_mark.line + 1} contains itself")
-    if known is None:
-        sizes[id(node)] = _OPEN
-        known = 1 + sum(_count_values(below, sizes) for below in _below(node))
-        sizes[id(node)] = known
-    return known
-
-
-def _below(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return node.value if isinstance(node, yaml.SequenceNode) else []
-
-
-# Floats of YAML 1.1 need a dot: without this, 1e-4 is a string.
-_UniqueKeyLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789")
-)
 
 
 def load_params(
@@ -192,17 +135,13 @@ def _keys(section: type[BaseModel], prefix: str) -> Iterator[str]:
 
 def _read_yaml(path: pathlib.Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as stream:
-            content = stream.read(_MAX_BYTES + 1)
-        text = content.decode("utf-8")
+        text = path.read_text("utf-8")
     except OSError as error:
         raise BadInputError(
             f"{path}: cannot be read ({error.strerror}); pass --params FILE"
         ) from error
     except UnicodeDecodeError as error:
         raise BadInputError(f"{path}: not UTF-8 ({error.reason} at byte {error.start})") from error
-    if len(content) > _MAX_BYTES:
-        raise BadInputError(f"{path}: more than {_MAX_BYTES} bytes; pass --params FILE")
     sections = _parse_yaml(text, where=str(path))
     if sections is None:
         return {}
@@ -226,13 +165,12 @@ def _read_with_pipelines(path: pathlib.Path) -> dict[str, Any]:
 
 def _parse_yaml(text: str, *, where: str) -> Any:
     try:
-        # A SafeLoader subclass: no object is ever constructed.
-        return _UniqueKeyLoader(text).single_value()
-    except BadInputError as error:
-        raise BadInputError(f"{where}: {error}") from error
-    except yaml.YAMLError as error:
-        raise BadInputError(f"{where}: not YAML ({reason_of(error)})") from error
-    except Exception as error:  # PyYAML on !!bool 7, 2020-99-99 or ten thousand digits
+        # YAML 1.2, as DVC reads the file: 1e-4 is a number, a key stands once. No object is constructed.
+        return YAML(typ="safe", pure=True).load(text)
+    except DuplicateKeyError as error:
+        line = error.problem_mark.line + 1
+        raise BadInputError(f"{where}: line {line}: {error.problem}") from error
+    except Exception as error:  # also of !!bool 7, 2020-99-99 or ten thousand digits
         raise BadInputError(f"{where}: not YAML that has a value ({reason_of(error)})") from error
 
 
