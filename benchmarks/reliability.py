@@ -24,7 +24,7 @@ DOCUMENT = REPOSITORY / "docs" / "reliability.md"
 OUTCOMES: Mapping[str, str] = {
     "continues": "The run goes on by itself and ends with exit code 0 and the digests of an unbroken run.",
     "resumes": "The run ends. The same command goes on from there: finished shards and steps are not "
-    "repeated, and the digests equal those of an unbroken run.",
+    "repeated, and the digests equal an unbroken run's.",
     "one line": "The command ends with one line that names the cause and a remedy, and exit code 1 or 2. "
     "The same command, once the cause is gone, resumes as above.",
     "refused": "One line and exit code 1 or 2 before any work; nothing that exists is changed.",
@@ -40,8 +40,8 @@ runs the tests and writes this file from their results. Results of {dates}.
 
 {outcomes}
 
-Tests of `tests/faults` and `tests/flows` run the whole command; those of `tests/unit` the part concerned: an
-engine, a training, a table.
+Tests of `tests/faults` and `tests/flows` run the whole command; tests of `tests/unit` the part concerned:
+an engine, a training, a table.
 """
 _COLUMNS = "\n## {file}\n\n| fault | outcome | test | result |\n|---|---|---|---|\n"
 

@@ -216,7 +216,7 @@ def _replacement(error: CycloptsError) -> str | None:
 
 def command() -> None:
     """Run the command of this process."""
-    # Whatever it starts has the same packages; those of the current folder may have the same names.
+    # Whatever it starts has the same packages; packages of the current folder may have the same names.
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(CHECKOUT), *filter(None, path)]))
     os.environ["PYTHONSAFEPATH"] = "1"

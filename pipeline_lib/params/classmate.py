@@ -45,7 +45,7 @@ def _named(model: str) -> dict[str, str]:
 
 
 class MadePeerParams(Section):
-    """A small peer from scratch, trained on worked solutions; its batches and rates are those of ``bootstrap``."""
+    """A small peer from scratch, trained on worked solutions, with batches and rates of ``bootstrap``."""
 
     name: Annotated[str, Field(pattern=_NAME)]
     """In figures, reports and names of folders."""
@@ -64,12 +64,12 @@ class MadePeerParams(Section):
 
 
 class ClassmateEvaluateParams(Section):
-    """Prefixes of the evaluation; paths and intervals are those of section evaluate."""
+    """Prefixes of the evaluation; section evaluate has paths and intervals."""
 
     paths: Count = 4
     """Paths of each problem whose prefixes are continued."""
     samples: Annotated[int, Field(ge=2)] = 2
-    """Continuations of a prefix per peer; their halves separate the spread of prefixes from that of draws."""
+    """Continuations of a prefix per peer; their halves separate the spread of prefixes from the spread of draws."""
 
 
 class ClassmateParams(Section):
@@ -77,7 +77,7 @@ class ClassmateParams(Section):
 
     classmate_model_name_or_path_list: tuple[PeerParams, ...] = ()
     """The peers of the training; a plain string is a model that is named by its last path component. Empty:
-    those of ``made_peers``."""
+    ``made_peers``."""
     held_out: tuple[PeerParams, ...] = ()
     """Peers of the evaluation alone."""
     made_peers: tuple[MadePeerParams, ...] = (

@@ -15,7 +15,7 @@ class EvaluateParams(Section):
 
     num_paths: Count = 16
     temperatures: tuple[Annotated[float, Field(ge=0)], ...] = ()
-    """Further temperatures, besides that of sampling, at which the policies are compared: a gain at one
+    """Temperatures, besides ``sample.temperature``, at which the policies are compared: a gain at one
     temperature alone can be a sharper distribution, not a better one."""
     ks: tuple[Count, ...] = (1, 4, 8)
     resamples: Count = 10000

@@ -83,7 +83,7 @@ class TrainParams(Section):
     """The loss of GRPO. Clips have an effect only if ``updates_per_rollout`` is above 1."""
     advantage: str | None = None
     """The group-relative advantage rule of online methods, a name in `advantages.rules.RULES`; null takes
-    that of ``variant`` (GRPO), leave-one-out (RLOO), or plain rewards (PPO)."""
+    the rule of ``variant`` (GRPO), leave-one-out (RLOO), or plain rewards (PPO)."""
     lr: Positive = 2e-3
     steps: Count = 600
     batch_size: Count = 64

@@ -1,4 +1,4 @@
-"""Prompts of problems, the same for training and evaluation; those of sampling may begin with shots.
+"""Prompts of problems, the same for training and evaluation; in sampling they may begin with shots.
 
 A model with a chat template gets question and instruction as a user message in that template; a base
 model (such as the small policy of the default run) gets the kind's compact prompt.

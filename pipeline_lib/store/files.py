@@ -60,7 +60,7 @@ def atomic_file(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 @contextmanager
 def named_errors(path: pathlib.Path) -> Iterator[None]:
-    """Give errors of the system that name no file, as those of writing do, the name ``path``."""
+    """Add the name ``path`` to errors of the system that name no file, as errors of writing."""
     try:
         yield
     except OSError as error:

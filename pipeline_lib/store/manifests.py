@@ -92,7 +92,7 @@ def read_manifest(folder: pathlib.Path, *, manifest_name: str = MANIFEST_NAME) -
 
 
 def check(folder: pathlib.Path, manifest: Manifest, *, names: Iterable[str] | None = None) -> None:
-    """Compare every file, or those of ``names``, with its digest.
+    """Compare every file, or each of ``names``, with its digest.
 
     Raises:
         CorruptArtifactError: a file is missing or differs; the message names it.

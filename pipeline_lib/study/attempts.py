@@ -21,7 +21,7 @@ class Cost:
     drawn: float = 0.0
     """Drawn tokens."""
     prompt: float = 0.0
-    """Tokens of the prompts that were read, those of a scorer included."""
+    """Tokens of the prompts that were read, also by a scorer."""
     critical: float = 0.0
     """Tokens of the longest chain of draws that depend on each other."""
     longest: float = 0.0

@@ -56,7 +56,7 @@ def make_base_policy(  # noqa: PLR0913 - what a training depends on
 ) -> Manifest:
     """Make the base policy from ``rows`` {prompt, completion} of worked solutions, or from ``params.model``.
 
-    ``problems`` are those of the solutions, ``pieces`` are of the tokenizer of a model from scratch.
+    ``problems`` belong to the solutions, ``pieces`` to the tokenizer of a model from scratch.
 
     Raises:
         BadInputError: the named model cannot be loaded, or there are no rows to train on.

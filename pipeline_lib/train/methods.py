@@ -50,7 +50,7 @@ class TrainingRequest:
     warm_start_rows: Sequence[Row] = ()
     """SFT rows for the start of an online method."""
     problems: Sequence[Problem] = ()
-    """Problems of the rows; their golds are those of an online method."""
+    """Problems of the rows; an online method needs their golds."""
     params: TrainParams
     verify: VerifyParams
     max_new_tokens: int

@@ -135,7 +135,7 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
     """Train the policy of ``source``; return the sealed folder of the result.
 
     A finished phase is reused; an interrupted one resumes from its newest checkpoint that verifies. On a
-    CPU the result is then bit-identical to that of an unbroken run.
+    CPU the result is then bit-identical to an unbroken run.
 
     Raises:
         BudgetReachedError: the deadline was reached; the same call resumes.

@@ -17,7 +17,7 @@ from pipeline_lib.train.phases import Phase, TrainContext, run_phase
 from pipeline_lib.train.token_budget import Tokens
 from pipeline_lib.train.weights import adapters, policies
 
-# The manifest and the log of one phase; those of all phases follow.
+# The manifest and the log of one phase; the files of all phases follow.
 _NOT_WEIGHTS = shutil.ignore_patterns(
     manifests.MANIFEST_NAME, policies.LOG_NAME, adapters.FOLDER, RECORD_NAME
 )

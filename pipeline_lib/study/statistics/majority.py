@@ -53,7 +53,7 @@ def win_chances(counts: Sequence[int], *, num_silent: int, k: int) -> list[float
         k: 1 <= k <= number of paths.
 
     Returns:
-        Probabilities that sum to 1 minus that of a subset without any answer.
+        Probabilities. Their sum is 1 minus the probability of a subset without any answer.
     """
     subsets = math.comb(sum(counts) + num_silent, k)
     return [

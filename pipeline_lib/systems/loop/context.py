@@ -81,7 +81,7 @@ def check_rows(rows: Iterable[Row], model: pathlib.Path) -> None:
 def prompt_lengths(
     problems: Iterable[Problem], model: pathlib.Path, *, examples: Sequence[Problem] = ()
 ) -> Iterator[tuple[Problem, int]]:
-    """Each problem with the tokens of its prompt for the model in a folder, that of ``examples`` included."""
+    """Each problem with the number of tokens of its prompt, ``examples`` included, for the model in a folder."""
     from pipeline_lib.engines.pretrained import chat_format_of, load_tokenizer  # noqa: PLC0415
 
     tokenizer = load_tokenizer(str(model))

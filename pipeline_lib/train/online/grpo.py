@@ -47,7 +47,7 @@ LOSSES: Mapping[Variant | Literal[Method.RLOO], tuple[str, _Loss]] = {
     # as in Dr. GRPO, where the paper divides: the deviation of a few paths is a noisy estimate.
     Variant.DAPO: ("dr_grpo", _Loss(loss_type="dapo", epsilon_high=0.28)),
     # Shao et al. 2024, arXiv:2402.03300, eq. 3 and section 4.1.2: mean over each path, scaled by the
-    # group; the clip is that of PPO, arXiv:1707.06347. Its KL term is left out.
+    # group; it clips as PPO, arXiv:1707.06347. Its KL term is left out.
     Variant.GRPO: ("grpo", _Loss(loss_type="grpo")),
     # Liu et al. 2025, arXiv:2503.20783: neither 1/length nor 1/std, since the first favours long wrong
     # paths, and the second problems that are nearly always or never solved.

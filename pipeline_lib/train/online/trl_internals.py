@@ -89,7 +89,7 @@ class UnpaddedLogprobs:
 
 
 class GroupAdvantages:
-    """Mixin that replaces TRL's advantages by those of an `AdvantageRule`.
+    """Mixin that replaces TRL's advantages by the result of an `AdvantageRule`.
 
     This is the one seam between advantage rules and TRL, which computes advantages inline, between
     drawing and logging. TRL's own metrics of rewards are left as they are.
@@ -108,7 +108,7 @@ class GroupAdvantages:
         return self._rewards_BK
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's result with other ``advantages``: those of this process, [B] or a part of it."""
+        """TRL's result with other ``advantages`` of this process: [B] or a part of it."""
         trainer: Any = self
         scored: dict[str, Any] = super()._generate_and_score_completions(  # type: ignore[misc]
             inputs

@@ -36,8 +36,8 @@ def value_losses(
 ) -> torch.Tensor:
     """Half the larger squared error of the value and of the value moved by at most ``clip``: [B, T].
 
-    Source: Schulman et al. 2016 (arXiv:1506.02438) for the error; the clipped form is that of
-    OpenAI's ``baselines``.
+    Source: Schulman et al. 2016 (arXiv:1506.02438) for the error, OpenAI's ``baselines``
+    for the clipped form.
     """
     near_BT = old_values_BT + (values_BT - old_values_BT).clamp(-clip, clip)
     return 0.5 * torch.maximum((values_BT - returns_BT) ** 2, (near_BT - returns_BT) ** 2)

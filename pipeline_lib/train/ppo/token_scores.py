@@ -127,7 +127,7 @@ def _scored(
 
     Above `_MOST_LOGITS` the head runs on parts of the tokens, whose logits the backward pass computes again.
     """
-    # The logits of a token are those of the position before it.
+    # The logits of a token stand at the position before it.
     kept, tokens_BT = batch.mask_BT.shape[1] + 1, batch.completions
     vocabulary = model.config.get_text_config().vocab_size
     length = max(1, _MOST_LOGITS // (batch.count * vocabulary))

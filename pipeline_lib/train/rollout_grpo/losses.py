@@ -15,7 +15,7 @@ _EPSILON = 1e-10
 def group_advantages(rewards_PN: Tensor) -> Tensor:
     """``(r - mean) / (std + 1e-10)`` over the rollouts of a group that have a reward.
 
-    The standard deviation is that of the population. Rewards 1, 0, 0, 1, 0 have mean 2/5 and standard
+    The standard deviation is the population's. Rewards 1, 0, 0, 1, 0 have mean 2/5 and standard
     deviation sqrt(6)/5: advantages 3/sqrt(6) and -2/sqrt(6).
 
     Rewards are float64, since rounding must stay below 1e-10 where all are equal; NaN without a reward.

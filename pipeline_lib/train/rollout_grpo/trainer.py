@@ -3,7 +3,7 @@
 A step draws rollouts, scores their sequences once with the start of training, and makes ``updates`` updates on
 all of them.
 
-The probabilities of the drawing policy are those of the first update's own passes, since no weight has moved
+The probabilities of the drawing policy come from the first update's own passes, since no weight has moved
 by then. So a ratio is exactly 1 there, in any precision, which the engine's log-probabilities, of other
 batches, would not give. No pass has dropout, for the same reason.
 

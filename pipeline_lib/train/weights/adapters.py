@@ -124,9 +124,7 @@ def load(model: Any, folder: pathlib.Path) -> PeftModel:
     """
     config = read_json(folder / _CONFIG)
     if not isinstance(config, dict) or config.get("megatron_config"):
-        raise BadInputError(
-            f"{folder}: {_CONFIG} is not that of a plain adapter; save it with PEFT again"
-        )
+        raise BadInputError(f"{folder}: {_CONFIG} is of no plain adapter; save it with PEFT again")
     try:
         # PEFT would load the weights through the GPU, wherever the model is.
         return PeftModel.from_pretrained(model, folder, torch_device=str(model.device))

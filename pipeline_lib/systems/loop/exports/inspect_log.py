@@ -2,7 +2,7 @@
 
 A problem is a sample, a path is an epoch of it, with both scores and the reason of the verdict. A
 path with a failed request or verification is a sample with an error and without a score. The
-metrics of the log are those of the evaluation, not recomputed.
+metrics of the log come from the evaluation and are not recomputed.
 
 Source: the log format of Inspect (UK AI Security Institute), `inspect_ai.log`.
 """

@@ -1,6 +1,6 @@
 """Results in the format of lm-evaluation-harness 0.4.
 
-One task with the two scores as two filters. Standard errors are those of a mean over problems, as
+One task with the two scores as two filters. Standard errors are of a mean over problems, as
 in the harness; bootstrap intervals and the paired comparison are under the key ``reasonloop``.
 
 Source: EleutherAI/lm-evaluation-harness, `lm_eval.result_schema` of version 0.4.
