@@ -15,6 +15,7 @@ from pipeline_lib.study.plan import (
     baselines,
     evaluation_draws,
     folder_name,
+    sampling_of,
 )
 from pipeline_lib.study.study import write_study
 from pipeline_lib.systems.loop.draw import Draw, of_run
@@ -37,22 +38,21 @@ def draws_without_control(run: Run) -> list[Draw]:
 
 
 def _policy_draws(run: Run, *, control_is_base: bool) -> list[Draw]:
-    models = _models(run)
-    return [
-        Draw(
-            **of_run(run)
-            | {
-                "name": f"evaluate-{draw.folder}",
-                "seed_name": "evaluate",
-                "problems": run.workspace.problems("test"),
-                "model": models[draw.policy],
-                "folders": run.workspace.evaluation(draw.folder),
-                "sample": draw.sampling,
-                "stage": "evaluate",
-            }
-        )
-        for draw in evaluation_draws(run.params, control_is_base=control_is_base)
-    ]
+    models, params = _models(run), run.params
+    draws = []
+    for policy, temperature in evaluation_draws(params, control_is_base=control_is_base):
+        folder = folder_name(policy, temperature, params)
+        own = {
+            "name": f"evaluate-{folder}",
+            "seed_name": "evaluate",
+            "problems": run.workspace.problems("test"),
+            "model": models[policy],
+            "folders": run.workspace.evaluation(folder),
+            "sample": sampling_of(policy, temperature, params),
+            "stage": "evaluate",
+        }
+        draws.append(Draw(**of_run(run) | own))
+    return draws
 
 
 def compare(run: Run) -> None:

@@ -17,7 +17,14 @@ from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_i
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import digest_json, read_json, read_json_lines
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.plan import BASE, CONTROL, TRAINED, evaluation_draws, temperatures
+from pipeline_lib.study.plan import (
+    BASE,
+    CONTROL,
+    TRAINED,
+    evaluation_draws,
+    folder_name,
+    temperatures,
+)
 from pipeline_lib.study.policies import LENIENT, PathCounts, ks_of
 from pipeline_lib.study.provenance import provenance
 from pipeline_lib.study.study import (
@@ -118,7 +125,8 @@ def read_finished_run(workspace: Workspace, params: Params) -> FinishedRun:
     problems = workspace.problems("test")
     control = read_control_report(workspace.control) if params.train.control else None
     has_own_control = control is not None and not control.is_base
-    drawn = [draw.folder for draw in evaluation_draws(params, control_is_base=not has_own_control)]
+    draws = evaluation_draws(params, control_is_base=not has_own_control)
+    drawn = [folder_name(*draw, params) for draw in draws]
     folders = {name: workspace.evaluation(name) for name in (BASE, CONTROL, TRAINED)}
     preparation = read_json(workspace.problems_report)
     policy = workspace.policy(params.rounds, rounds=params.rounds)

@@ -12,7 +12,7 @@ from pipeline_lib.problems.table import GENERATED
 from pipeline_lib.store.files import read_json
 from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.study.plan import evaluation_draws
+from pipeline_lib.study.plan import evaluation_draws, folder_name
 from pipeline_lib.systems.stage import Run
 
 _PACKED = (".gguf", ".whl")
@@ -91,7 +91,7 @@ def needed_bytes(root: pathlib.Path, params: Params) -> int:
     evaluated = params.prepare.test_problems * params.evaluate.num_paths
     draws = [(workspace.round_folders(number), drawn) for number in rounds]
     planned = evaluation_draws(params, control_is_base=False)
-    draws += [(workspace.evaluation(draw.folder), evaluated) for draw in planned]
+    draws += [(workspace.evaluation(folder_name(*one, params)), evaluated) for one in planned]
     path_bytes = _BYTES_PER_PATH + _BYTES_PER_TOKEN * params.sample.max_new_tokens
     return max(0, weights * (policy_bytes + trained_bytes) - checkpoints) + sum(
         max(0, num_paths * path_bytes - _bytes_in(folders.paths) - _bytes_in(folders.verdicts))

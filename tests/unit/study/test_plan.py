@@ -6,13 +6,18 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import BootstrapParams, SampleParams
 from pipeline_lib.params.train import TrainParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.study.plan import evaluation_draws
+from pipeline_lib.study.plan import evaluation_draws, folder_name, sampling_of
 
 
 def planned(*, control_is_base=False, **sections):
-    """Folder, temperature and shots of each draw."""
-    draws = evaluation_draws(Params(**sections), control_is_base=control_is_base)
-    return {draw.folder: (draw.sampling.temperature, draw.sampling.shots) for draw in draws}
+    """Folder, temperature and shots of each draw, all with the number of paths of the evaluation."""
+    params = Params(**sections)
+    sampling = {
+        folder_name(*draw, params): sampling_of(*draw, params)
+        for draw in evaluation_draws(params, control_is_base=control_is_base)
+    }
+    assert {one.num_paths for one in sampling.values()} == {params.evaluate.num_paths}
+    return {folder: (one.temperature, one.shots) for folder, one in sampling.items()}
 
 
 def test_a_policy_from_scratch_has_no_baseline():
@@ -29,11 +34,11 @@ def test_a_control_equal_to_the_base_is_not_drawn():
 
 
 def test_a_given_model_is_drawn_untouched_and_with_shots():
-    """At both temperatures; that of sampling is not drawn twice."""
+    """At both temperatures; the temperature of sampling is not drawn twice."""
     found = planned(
         bootstrap=BootstrapParams(model="some/model", format_steps=9),
         sample=SampleParams(temperature=0.7, shots=3),
-        evaluate=EvaluateParams(temperatures=(0.2, 0.7)),
+        evaluate=EvaluateParams(num_paths=20, temperatures=(0.2, 0.7)),
         train=TrainParams(control=False),
     )
     assert found == {
@@ -52,14 +57,6 @@ def test_a_model_that_is_copied_is_the_base():
     """Without format steps the base is the untouched model: only the few-shot draw is added."""
     found = planned(bootstrap=BootstrapParams(model="some/model"), sample=SampleParams(shots=2))
     assert list(found) == ["base", "trained", "control", "untouched-few-shot"]
-
-
-def test_paths_follow_the_evaluation():
-    """All draws have the number of paths of the evaluation."""
-    draws = evaluation_draws(
-        Params(evaluate=EvaluateParams(num_paths=20, ks=(1, 4))), control_is_base=False
-    )
-    assert {draw.sampling.num_paths for draw in draws} == {20}
 
 
 def test_a_temperature_is_given_once():
