@@ -37,14 +37,14 @@ def check_run(system: System, run: Run, *, draws: bool = True) -> None:
 
     Raises:
         BadInputError: the params name something that cannot be used.
-        ReasonloopError: another process holds the workspace, its Ray does not answer, a disk has no room.
+        ReasonloopError: another process holds the workspace, its Ray does not answer, Ray has no room on its disk.
     """
     check_trackers(run.params.execution)
     system.check(run, draws=draws)
     if run.params.execution.runner == "ray":
         check_ray_address(run.params.execution)
         _check_ray_room(run.params.execution)
-    with taken(system, run):
+    with taken(run):
         pass
 
 
@@ -69,15 +69,14 @@ def check_writable(root: pathlib.Path) -> None:
 
 
 @contextmanager
-def taken(system: System, run: Run) -> Iterator[None]:
+def taken(run: Run) -> Iterator[None]:
     """Hold the workspace of ``run`` for the block; what killed processes have left is removed.
 
     Raises:
-        ReasonloopError: another process holds it, its disk has no room, or it vanishes during the block.
+        ReasonloopError: another process holds it, or it vanishes during the block.
     """
     with held(run.root):
         remove_leftovers(run.root.resolve() / output for output in _OUTPUTS)
-        system.check_room(run)
         yield
 
 

@@ -51,7 +51,7 @@ def run_guard(system: System, run: Run) -> Iterator[None]:
     if own.parent_task_run_id is not None:
         yield
         return
-    with _explained(run.root), taken(system, run):
+    with _explained(run.root), taken(run):
         tag, labels = workspace_tag(run.workspace), [RUN_TAG, *described(system, run)]
         _claim(own, tag, labels)
         progress = _PrefectProgress(run)

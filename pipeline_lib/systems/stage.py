@@ -113,8 +113,6 @@ class System:
     """The param ``rollouts`` of its trainings: in their own process, or at an engine's server."""
     preflight: str | None = None
     """``module:function`` of ``(run, draws=bool)``; ``draws``: its engine may be started."""
-    room: str | None = None
-    """``module:function`` of ``(root, params)``, which needs the held workspace: its disk has room."""
 
     def stage(self, name: str) -> Stage:
         """The stage ``name``."""
@@ -128,12 +126,3 @@ class System:
         """
         if self.preflight is not None:
             pkgutil.resolve_name(self.preflight)(run, draws=draws)
-
-    def check_room(self, run: Run) -> None:
-        """Check that the disk has room for what the run will still write.
-
-        Raises:
-            ReasonloopError: it has not.
-        """
-        if self.room is not None:
-            pkgutil.resolve_name(self.room)(run.root, run.params)

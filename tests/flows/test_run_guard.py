@@ -175,11 +175,6 @@ def test_the_work_is_in_the_log_and_in_artifacts(finished_run, client):
             id="ray",
         ),
         pytest.param(
-            *(("bootstrap.hidden_size=65536", "bootstrap.num_layers=96"), 1, "MiB free"),
-            marks=pytest.mark.fault("model too large for the disk", "refused"),
-            id="disk",
-        ),
-        pytest.param(
             *(("prepare.dataset=gsm8k", "prepare.source={tmp}"), 2, "gsm8k"),
             marks=pytest.mark.fault("data set too small for the splits", "refused"),
             id="data",
@@ -187,7 +182,7 @@ def test_the_work_is_in_the_log_and_in_artifacts(finished_run, client):
     ],
 )
 def test_what_is_missing_is_said_before_any_work(reasonloop, tmp_path, arguments, code, words):
-    """A package, a cluster, room on the disk, problems: one line, and not a single event."""
+    """A package, a cluster, problems: one line, and not a single event."""
     (tmp_path / "train.jsonl").write_text('{"question": "1+1?", "answer": "#### 2"}\n', "utf-8")
     workspace = tmp_path / "run"
     settings = [part for one in arguments for part in ("--set", one.format(tmp=tmp_path))]

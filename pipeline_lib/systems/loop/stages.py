@@ -158,5 +158,4 @@ LOOP = System(
     labels=lambda params: (params.prepare.dataset, params.train.method),
     rollouts=lambda params: params.train.rollouts,
     preflight="pipeline_lib.systems.loop.preflight:check_run",
-    room="pipeline_lib.systems.loop.preflight:check_space",
 )

@@ -2,11 +2,10 @@
 
 import pytest
 
-from flows.run.admission import check_run, taken
+from flows.run.admission import check_run, check_writable, taken
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.systems.loop import preflight
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.systems.table import SYSTEMS
@@ -42,21 +41,11 @@ def test_classmate_reads_nothing_of_the_loop(tmp_path, sections):
     check_run(SYSTEMS["classmate"], Run(root=tmp_path, params=params(**sections)))
 
 
-def test_space_is_that_of_the_loop(tmp_path, monkeypatch):
-    """Refused for the loop alone, whose size is estimated."""
-    monkeypatch.setattr(preflight, "needed_bytes", lambda _root, _params: 2**60)
-    run = Run(root=tmp_path, params=params())
-    with pytest.raises(ReasonloopError, match="MiB free"), taken(LOOP, run):
-        pass
-    with taken(SYSTEMS["classmate"], run):
-        pass
-
-
 def test_a_workspace_in_use_is_refused(tmp_path):
     """Before a server is started, and by the flow that would take it."""
     run = Run(root=tmp_path, params=params())
-    with taken(LOOP, run):
-        for attempt in (lambda: check_run(LOOP, run), lambda: taken(LOOP, run).__enter__()):
+    with taken(run):
+        for attempt in (lambda: check_run(LOOP, run), lambda: taken(run).__enter__()):
             with pytest.raises(ReasonloopError, match="in use"):
                 attempt()
     Workspace(tmp_path).lease().__enter__()
@@ -68,3 +57,10 @@ def test_trackers_are_checked_for_every_run(tmp_path):
     for system in SYSTEMS.values():
         with pytest.raises(BadInputError, match="bells is unknown"):
             check_run(system, run)
+
+
+def test_a_workspace_that_cannot_be_made_is_refused(tmp_path):
+    """A file where the folder should be: one line with the path."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ReasonloopError, match="file: cannot be written"):
+        check_writable(tmp_path / "file")
