@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pipeline_lib.engines.chat_model import ChatModel
-from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.params.serve import ServeParams

@@ -16,7 +16,7 @@ from openai import (
 )
 
 from pipeline_lib.engines.client.response_parsing import BadResponseError, parse_models
-from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment

@@ -10,8 +10,7 @@ import threading
 import time
 from dataclasses import replace
 
-from pipeline_lib.engines.endpoint import Endpoint
-from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.identity import Endpoint, model_identity
 from pipeline_lib.engines.known.engine import Engine, ServedModel
 from pipeline_lib.engines.launch.adapters import LoadedAdapters
 from pipeline_lib.engines.launch.probes import NoAnswerError, RefusedError
