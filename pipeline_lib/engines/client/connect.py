@@ -9,9 +9,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
-from pipeline_lib.engines.context import declared_context
 from pipeline_lib.engines.identity import Endpoint, model_identity
 from pipeline_lib.engines.known.table import engine_named
+from pipeline_lib.engines.model_config import declared_context
 from pipeline_lib.engines.tokens import encode_prompt
 from pipeline_lib.params.serve import ServeParams
 

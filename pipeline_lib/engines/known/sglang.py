@@ -12,7 +12,7 @@ from pipeline_lib.engines.known.engine import (
     common_environment,
     environment_python,
 )
-from pipeline_lib.engines.precision import dtype_options
+from pipeline_lib.engines.model_config import dtype_options
 from pipeline_lib.params.serve import ServeParams
 
 

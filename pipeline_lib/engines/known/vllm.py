@@ -17,7 +17,7 @@ from pipeline_lib.engines.known.engine import (
     environment_python,
 )
 from pipeline_lib.engines.middleware import host_guard
-from pipeline_lib.engines.precision import dtype_options
+from pipeline_lib.engines.model_config import dtype_options
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 

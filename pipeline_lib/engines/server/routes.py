@@ -9,7 +9,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.concurrency import run_in_threadpool
 
-from pipeline_lib.engines.context import context_of
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
@@ -17,6 +16,7 @@ from pipeline_lib.engines.embedded.generation import EngineStoppedError, Generat
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
 from pipeline_lib.engines.embedded.token_text import TokenDecoder
 from pipeline_lib.engines.middleware.host_guard import Hosts
+from pipeline_lib.engines.model_config import context_of
 from pipeline_lib.engines.server.errors import ApiError, as_api_error
 from pipeline_lib.engines.server.front import (
     END_OF_STREAM,
