@@ -9,8 +9,7 @@ from flows.cli.options import Engine
 from pipeline_lib.engines import known
 from pipeline_lib.engines.dialects import OPENAI
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.known.embedded import EMBEDDED
-from pipeline_lib.engines.known.table import ENGINES, dialect_of, is_in_process
+from pipeline_lib.engines.known.table import EMBEDDED, ENGINES, dialect_of, is_in_process
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
