@@ -19,7 +19,7 @@ def test_every_engine_module_is_in_the_table():
     """An engine that is started is a module of its name; ``engine`` and ``table`` are what they share."""
     folder = pathlib.Path(known.__path__[0])
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "engine", "table"}
-    assert modules | {"url"} == set(ENGINES)
+    assert modules | {"embedded", "url"} == set(ENGINES)
 
 
 def test_the_command_offers_every_engine():
