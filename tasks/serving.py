@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.params.serve import ServeParams

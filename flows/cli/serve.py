@@ -19,8 +19,7 @@ from flows.cli.options import (
 )
 from flows.cli.serving import RestartReport, exit_on_sigterm
 from flows.run.terminal import say
-from pipeline_lib.engines.endpoint import Endpoint
-from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.identity import Endpoint, model_identity
 from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.launch.adapters import Adapter, read_adapter
 from pipeline_lib.engines.running_engine import RunningEngine, serving_engine

@@ -1,7 +1,8 @@
-"""Identity of a model: a digest of its folder's content, computed without loading it."""
+"""Which model is served: a digest of its folder's content, computed without loading it, and its address."""
 
 import functools
 import pathlib
+from dataclasses import dataclass
 
 from pipeline_lib.store.files import digest_file, digest_json
 from pipeline_lib.store.manifests import MANIFEST_NAME
@@ -36,3 +37,19 @@ def _digest(folder: pathlib.Path, files: tuple[tuple[pathlib.Path, int, int], ..
     return digest_json(
         {path.relative_to(folder).as_posix(): digest_file(path) for path, _, _ in files}
     )[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One served model. All fields are text, so it survives JSON."""
+
+    engine: str
+    """Name in `known.table`."""
+    base_url: str
+    """With the API version, as in ``http://127.0.0.1:8300/v1``."""
+    model: str
+    """Model name of requests; the adapter's, if there is one."""
+    identity: str
+    """Digest of the served weights (`identity.model_identity`); of an external server the model's id."""
+    adapter: str | None = None
+    """``name@version`` of the LoRA adapter, or None."""

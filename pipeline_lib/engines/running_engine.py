@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pipeline_lib.engines.endpoint import Endpoint
-from pipeline_lib.engines.identity import is_path
+from pipeline_lib.engines.identity import Endpoint, is_path
 from pipeline_lib.engines.known.table import check_installed, engine_named
 from pipeline_lib.engines.launch.probes import NoAnswerError, Probes
 from pipeline_lib.engines.launch.supervised import SupervisedEngine, start_supervised

@@ -14,7 +14,7 @@ import psutil
 
 from benchmarks.lib.sampling.models import Work
 from benchmarks.lib.sampling.sides import BATCH_ROWS, WARM_UP_TOKENS, Drawn
-from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams

@@ -24,7 +24,7 @@ from flows.run.terminal import say
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.known.engine import HOST
 from pipeline_lib.engines.known.table import engine_named
-from pipeline_lib.engines.launch.readiness import lease_port
+from pipeline_lib.engines.launch.probes import lease_port
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.params.pacore import PRESETS
 from pipeline_lib.params.whole import Params
@@ -64,22 +64,22 @@ def serve(
     exit_on_sigterm()
     log_folder = workspace.resolve() / "logs"
     # First, so that the engine takes another port.
-    lease = lease_port(port)
+    port, lease = lease_port(port)
     client: OpenAIModel | WorkerPool
     with ExitStack() as stack:
-        stack.callback(lease.release)
+        stack.enter_context(lease)
         if workers.master is None:
             client, follow = stack.enter_context(_engine(model, loaded, log_folder))
         else:
             client = stack.enter_context(worker_pool(model, loaded, workers))
             follow = _nothing
-        listener = stack.enter_context(socket.create_server((HOST, lease.port)))
+        listener = stack.enter_context(socket.create_server((HOST, port)))
         run_gateway(
             client,
             loaded,
             listener,
             name=model,
-            on_start=lambda: _show(model, lease.port),
+            on_start=lambda: _show(model, port),
             follow=follow,
         )
 
@@ -95,7 +95,7 @@ def _engine(
     say(f"starting {served.engine}; its output goes to {log_folder}")
     with serving_engine(served, model=model, log_folder=log_folder) as running:
         # transformers, which takes seconds to import.
-        from pipeline_lib.engines.client.connect import connect  # noqa: PLC0415
+        from pipeline_lib.engines.started_engine import connect  # noqa: PLC0415
 
         report = RestartReport(engine=running)
         yield connect(running.endpoint, served, model=model), report.update

@@ -23,10 +23,10 @@ from pipeline_lib.engines.chat_model import (
     Request,
     Role,
 )
-from pipeline_lib.engines.client.connection import Connection, Outage
-from pipeline_lib.engines.client.session import Session, gather_all
-from pipeline_lib.engines.dialects import Dialect
-from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.client.connection import Connection
+from pipeline_lib.engines.client.session import Session, complete_all
+from pipeline_lib.engines.identity import Endpoint
+from pipeline_lib.engines.known.engine import Dialect
 from pipeline_lib.engines.known.table import dialect_of
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
@@ -102,27 +102,19 @@ class OpenAIModel:
             BadInputError: the model is not served at the endpoint, or the key is refused.
             EngineDownError: no answer for ``serve.start_timeout_s``.
         """
-
-        async def draw_all() -> list[list[Completion]]:
-            async with self.open() as session:
-                return await gather_all([session.draw(request, decoding) for request in requests])
-
-        return asyncio.run(draw_all())
+        return complete_all(self.open(), requests, decoding)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Session]:
         """Connections to the server for concurrent requests; `complete` without its own event loop."""
         connection = Connection(endpoint=self.endpoint, serve=self.serve)
-        async with connection.open() as client:
-            owner = await connection.await_server(client)
+        async with connection.client:
             yield Session(
                 connection=connection,
-                client=client,
-                dialect=self._dialect(owner),
+                dialect=self._dialect(await connection.await_server()),
                 by_chat=isinstance(self.chat_format, ServerChat),
                 encode=self.encode,
                 slots=asyncio.Semaphore(self.serve.concurrency),
-                outage=Outage(connection=connection, client=client),
             )
 
     def _dialect(self, owner: str) -> Dialect:

@@ -4,13 +4,14 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from openai import APIConnectionError, APIError, AsyncOpenAI, OpenAIError
+from openai import APIConnectionError, APIError, OpenAIError
 
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
-from pipeline_lib.engines.client.connection import Connection, Outage
+from pipeline_lib.engines.client.connection import Connection
 from pipeline_lib.engines.client.response_parsing import (
     BadResponseError,
     BrokenStreamError,
@@ -18,14 +19,9 @@ from pipeline_lib.engines.client.response_parsing import (
     StreamReader,
     parse_completions,
 )
-from pipeline_lib.engines.dialects import (
-    Dialect,
-    chat_fields,
-    completion_fields,
-    split_seeds,
-)
+from pipeline_lib.engines.known.engine import Dialect, chat_fields, completion_fields, split_seeds
 
-Draw = Callable[[Request, Decoding], Coroutine[object, object, list[Completion]]]
+Complete = Callable[[Request, Decoding], Coroutine[object, object, list[Completion]]]
 """The completions of a request, in the order of its seeds."""
 OnDrawn = Callable[[Sequence[Completion]], None]
 """Called with the completions of each part of a request that is sent by itself, when it has ended."""
@@ -35,6 +31,18 @@ _FAILURES = (OpenAIError, BadResponseError, TimeoutError)
 
 def ignore_drawn(_drawn: Sequence[Completion]) -> None:
     """An `OnDrawn` that does nothing."""
+
+
+def complete_all(
+    opening: AbstractAsyncContextManager[Any], requests: Sequence[Request], decoding: Decoding
+) -> list[list[Completion]]:
+    """The completions of all requests by a session that is opened for them, in an event loop of its own."""
+
+    async def draw_all() -> list[list[Completion]]:
+        async with opening as session:
+            return await gather_all([session.complete(request, decoding) for request in requests])
+
+    return asyncio.run(draw_all())
 
 
 async def gather_all(running: Sequence[Coroutine[object, object, _T]]) -> list[_T]:
@@ -50,10 +58,12 @@ async def gather_all(running: Sequence[Coroutine[object, object, _T]]) -> list[_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Open connections to a server, and its dialect. A request that fails is a completion with an error."""
+    """Open connections to a server, which stops drawing what is cancelled, and its dialect. Implements Draws.
+
+    A request that fails is a completion with an error.
+    """
 
     connection: Connection
-    client: AsyncOpenAI
     dialect: Dialect
     by_chat: bool
     """Prompts are messages as JSON, for the chat route."""
@@ -61,9 +71,8 @@ class Session:
     """Token ids of a prompt, which are sent; None: the text is."""
     slots: asyncio.Semaphore
     """One per request in flight."""
-    outage: Outage
 
-    async def draw(
+    async def complete(
         self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
     ) -> list[Completion]:
         """The completions of a request, in the order of its seeds; ``on_drawn`` has those of an HTTP request.
@@ -78,15 +87,25 @@ class Session:
         )
         return [one for run in drawn for one in run]
 
+    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
+        """One completion; errors as `complete`."""
+        [drawn] = await self.complete(Request(prompt=prompt, seeds=[seed]), decoding)
+        return drawn
+
+    @property
+    def names_stops(self) -> bool:
+        """As the server's dialect says; False for servers that are not known."""
+        return self.dialect.names_stops
+
     @property
     def retries(self) -> int:
         """Requests that were sent once more after a restart."""
-        return self.outage.retries
+        return self.connection.retries
 
     async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
         """The completion of a request with one seed, delivered as it is drawn.
 
-        A break before the first text is retried once, as in `draw`; a later one is an error, since the
+        A break before the first text is retried once, as in `complete`; a later one is an error, since the
         text that was delivered cannot be taken back. The deltas are a callback and no iterator: the
         deadline must cancel the request, and never its reader.
         """
@@ -94,21 +113,21 @@ class Session:
         async with self.slots:
             start = time.perf_counter()
             reader = self._reader(on_delta)
-            await self.outage.admit()
+            await self.connection.admit()
             try:
                 try:
                     return await self._read(prompt, seed, decoding, reader)
                 except (OpenAIError, BrokenStreamError) as error:
                     if reader.begun or not _is_break(error):
                         raise
-                    await self.outage.wait()
+                    await self.connection.await_restart()
                     return await self._read(prompt, seed, decoding, self._reader(on_delta))
             except _FAILURES as error:
                 return self._failed(error, latency_s=time.perf_counter() - start)
 
     async def check(self) -> None:
         """Return if the engine lists its model now. EngineDownError: it does not."""
-        await self.outage.probe(patience_s=0.0)
+        await self.connection.await_model(patience_s=0.0)
 
     async def _draw(
         self, prompt: str, seeds: Sequence[int], decoding: Decoding, on_drawn: OnDrawn
@@ -126,16 +145,16 @@ class Session:
         self, prompt: str, seeds: Sequence[int], decoding: Decoding
     ) -> list[Completion]:
         """The completions of one HTTP request; after a failure, one with an error per seed."""
-        await self.outage.admit()
+        await self.connection.admit()
         start = time.perf_counter()
         try:
             try:
                 content = await self._post(prompt, seeds, decoding)
             except APIConnectionError:
-                await self.outage.wait()
+                await self.connection.await_restart()
                 start = time.perf_counter()
                 content = await self._post(prompt, seeds, decoding)
-            self.outage.end()
+            self.connection.end_outage()
             latency_s = time.perf_counter() - start
             model = self._expected_model
             return parse_completions(content, wanted=len(seeds), model=model, latency_s=latency_s)
@@ -158,11 +177,9 @@ class Session:
     async def _post(self, prompt: str, seeds: Sequence[int], decoding: Decoding) -> bytes:
         """The response body of one HTTP request, within its deadline."""
         fields = self._fields(prompt, seeds, decoding)
-        route = self.client.chat.completions if self.by_chat else self.client.completions
         async with asyncio.timeout(self.connection.serve.request_timeout_s):
-            response = await route.with_raw_response.create(**fields)
-        content: bytes = response.content
-        return content
+            response = await self._route.with_raw_response.create(**fields)
+            return bytes(response.content)
 
     async def _read(
         self, prompt: str, seed: int, decoding: Decoding, reader: StreamReader
@@ -173,9 +190,8 @@ class Session:
         # Nothing here reads probabilities, which would multiply what is sent.
         fields.pop("logprobs", None)
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
-        route = self.client.chat.completions if self.by_chat else self.client.completions
         async with asyncio.timeout(self.connection.serve.request_timeout_s):
-            chunks = await route.create(**fields)
+            chunks = await self._route.create(**fields)
             try:
                 async for chunk in chunks:
                     reader.read(chunk)
@@ -184,8 +200,14 @@ class Session:
             finally:
                 await chunks.close()
         drawn = reader.completion(latency_s=time.perf_counter() - start)
-        self.outage.end()
+        self.connection.end_outage()
         return drawn
+
+    @property
+    def _route(self) -> Any:
+        """The package's resource of the route."""
+        client = self.connection.client
+        return client.chat.completions if self.by_chat else client.completions
 
     def _fields(self, prompt: str, seeds: Sequence[int], decoding: Decoding) -> dict[str, Any]:
         """The body of a request."""
@@ -200,35 +222,3 @@ def _is_break(error: Exception) -> bool:
     """True for a connection or stream that broke; false for a request that was refused."""
     # The package raises an error within a stream as APIError itself, statuses as subclasses.
     return isinstance(error, APIConnectionError | BrokenStreamError) or type(error) is APIError
-
-
-class SingleDraws(Protocol):
-    """An engine that draws one completion per call; any number of calls may be open.
-
-    For programs of many dependent calls: each has its own task, limit and stop strings, joins what the
-    engine is drawing, and is cancelled with its task.
-    """
-
-    @property
-    def names_stops(self) -> bool:
-        """False: `Completion.stopped_by` is never set, so a stop string and an end token look alike."""
-
-    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
-        """One completion of a rendered prompt; a failed one has an error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointDraws:
-    """Implements SingleDraws on the open connections to a server, which stops drawing what is cancelled."""
-
-    session: Session
-
-    @property
-    def names_stops(self) -> bool:
-        """As the server's dialect says; False for servers that are not known."""
-        return self.session.dialect.names_stops
-
-    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
-        """One completion; errors as `Session.draw`."""
-        [drawn] = await self.session.draw(Request(prompt=prompt, seeds=[seed]), decoding)
-        return drawn

@@ -16,7 +16,6 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Request
-from pipeline_lib.engines.context import alike_tokens, context_of
 from pipeline_lib.engines.embedded.continuous_batch import (
     ContinuousBatch,
     DrawnToken,
@@ -25,7 +24,7 @@ from pipeline_lib.engines.embedded.continuous_batch import (
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
 from pipeline_lib.engines.embedded.kv_blocks import KvPool
 from pipeline_lib.engines.identity import model_identity
-from pipeline_lib.engines.precision import recorded_dtype
+from pipeline_lib.engines.model_config import alike_tokens, context_of, recorded_dtype
 from pipeline_lib.engines.pretrained import chat_format_of, load_pretrained
 from pipeline_lib.engines.stop_strings import find_stop
 from pipeline_lib.engines.tokens import decode_completion, encode_prompt

@@ -3,13 +3,14 @@
 import pathlib
 
 from pipeline_lib.engines import middleware
-from pipeline_lib.engines.dialects import NO_TRUNCATION, Dialect
 from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.engines.known.engine import (
     FOREIGN_ENVIRONMENT,
     HOST,
+    NO_TRUNCATION,
     RESIDENT_ADAPTERS,
     AdapterRoutes,
+    Dialect,
     Engine,
     Launch,
     ServedModel,
@@ -17,7 +18,7 @@ from pipeline_lib.engines.known.engine import (
     environment_python,
 )
 from pipeline_lib.engines.middleware import host_guard
-from pipeline_lib.engines.precision import dtype_options
+from pipeline_lib.engines.model_config import dtype_options
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 

@@ -3,7 +3,7 @@
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from pipeline_lib.engines.context import declared_context
+from pipeline_lib.engines.model_config import declared_context
 from pipeline_lib.engines.tokens import encode_completion, encode_prompt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import Problem, Row

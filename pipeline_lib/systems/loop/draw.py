@@ -12,7 +12,7 @@ from pipeline_lib.store.reuse import Unit
 if TYPE_CHECKING:  # not in the code digest of stages: params of other stages change no result
     import pathlib
 
-    from pipeline_lib.engines.endpoint import Endpoint
+    from pipeline_lib.engines.identity import Endpoint
     from pipeline_lib.params.paths import SampleParams, VerifyParams
     from pipeline_lib.params.serve import ServeParams
     from pipeline_lib.store.workspace import DrawFolders

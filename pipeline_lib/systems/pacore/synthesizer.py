@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline_lib.engines.chat_model import ChatFormat, Decoding
-from pipeline_lib.engines.context import declared_context
 from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.model_config import declared_context
 from pipeline_lib.engines.pretrained import load_chat_format, load_tokenizer
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.engines.tokens import encode_prompt

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding, Request
-from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.tokens import encode_prompt
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.seeding import consecutive_seeds

@@ -8,7 +8,7 @@ from typing import Literal
 
 import torch
 
-from pipeline_lib.engines.precision import RECORD
+from pipeline_lib.engines.model_config import RECORD
 from pipeline_lib.engines.tokens import COMPACT_TEMPLATE
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.trained import write_record

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, GenerationConfig
 
-from pipeline_lib.engines.precision import RECORD
+from pipeline_lib.engines.model_config import RECORD
 from pipeline_lib.engines.pretrained import load_pretrained
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.train.weights import adapters

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.params.serve import ServeParams
 
 MODEL = "policy"

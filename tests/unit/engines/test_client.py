@@ -378,7 +378,7 @@ def test_an_interrupt_ends_a_draw_and_frees_the_server(server):
         "from pipeline_lib.params.serve import ServeParams;"
         "from pipeline_lib.engines.chat_model import Decoding, Message, Request, Role;"
         "from pipeline_lib.engines.client.client import OpenAIModel;"
-        "from pipeline_lib.engines.endpoint import Endpoint;"
+        "from pipeline_lib.engines.identity import Endpoint;"
         f"url = 'http://127.0.0.1:{server.port}/v1';"
         f"there = Endpoint(engine='vllm', base_url=url, model={MODEL!r}, identity='x');"
         "client = OpenAIModel(endpoint=there, serve=ServeParams());"

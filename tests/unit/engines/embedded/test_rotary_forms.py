@@ -8,8 +8,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pipeline_lib.engines.chat_model import Decoding, Request
-from pipeline_lib.engines.context import context_of, declared_context
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
+from pipeline_lib.engines.model_config import context_of, declared_context
 from pipeline_lib.errors import BadInputError
 
 ORIGINAL = 32

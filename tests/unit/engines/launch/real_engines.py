@@ -11,7 +11,7 @@ import httpx
 
 from pipeline_lib.engines.chat_model import Decoding, Request
 from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.launch.supervised import SupervisedEngine
 from pipeline_lib.engines.running_engine import RunningEngine
 from pipeline_lib.params.serve import ServeParams

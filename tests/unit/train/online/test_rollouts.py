@@ -7,7 +7,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from pipeline_lib.engines.chat_model import Completion, Decoding
-from pipeline_lib.engines.endpoint import Endpoint
+from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine, hold_on_cpu
-from pipeline_lib.engines.precision import RECORD, recorded_dtype
+from pipeline_lib.engines.model_config import RECORD, recorded_dtype
 from pipeline_lib.params.train import Method
 from pipeline_lib.store.files import read_json
 from pipeline_lib.train.methods import schedule_stored_rows, train_policy
