@@ -2,8 +2,7 @@
 
 from prefect import flow
 
-from flows.evaluation import draw_without_control
-from flows.parallel.draws import sample_and_verify_round
+from flows.parallel.draws import sample_and_verify, sample_and_verify_round
 from flows.parallel.stages import StageRunner
 from flows.ray.runners import cluster, task_runner
 from flows.run.guard import run_guard
@@ -12,6 +11,8 @@ from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.reporting import write_report
+from tasks.serving import draws_in_workers
+from tasks.shards import compare_policies, draws_without_control, policy_draws
 
 
 @flow(name="post-training", flow_run_name="post-training-{run.params.prepare.dataset}")
@@ -25,7 +26,7 @@ def post_training(run: Run) -> None:
         stages.do("build")
         stages.do("train")  # all later rounds, too
         if stages.is_begun("control"):
-            draw_without_control(run)
+            _draw_without_control(run)
         stages.do("control")
         stages.do("evaluate")
         stages.do("report")
@@ -45,6 +46,27 @@ def loop_round(run: Run) -> None:
     sample_and_verify_round(run)
     stages.do("build")
     stages.do_task("train")
+
+
+def _draw_without_control(run: Run) -> None:
+    """Draw and judge for the policies but the control, which is in training meanwhile.
+
+    Workers are free then, since a control often takes longer than the loop. A server would have to be
+    started beside the training.
+    """
+    if draws_in_workers(run.params.serve):
+        with timed_stage(run.root, "evaluate", draw="without-control"):
+            for draw in draws_without_control(run):
+                sample_and_verify(run, draw)
+
+
+@flow(name="evaluate", flow_run_name="evaluate-policies")
+def evaluate(run: Run) -> None:
+    """Base, control and trained policy on the same held-out problems with the same seeds, problem by problem."""
+    with timed_stage(run.root, "evaluate"):
+        for draw in policy_draws(run):
+            sample_and_verify(run, draw)
+        compare_policies(run)
 
 
 def report(run: Run) -> None:

@@ -5,22 +5,22 @@ import pathlib
 from prefect import task
 from prefect.artifacts import create_markdown_artifact
 
-from pipeline_lib.publish.promotion import offer as offers
-from pipeline_lib.publish.promotion.offer import Offer
+from pipeline_lib.publish.promotion import comparison
+from pipeline_lib.publish.promotion.comparison import PromotionRequest
 from pipeline_lib.publish.promotion.releases import Releases
 from pipeline_lib.store.workspace import Workspace
 from tasks.policies import PLAN
 
 
 @task(**PLAN, task_run_name="compare-with-released")
-def compare_candidate(workspace: Workspace, releases: pathlib.Path) -> Offer:
+def compare_candidate(workspace: Workspace, releases: pathlib.Path) -> PromotionRequest:
     """Compare the candidate with the released policy; the comparison is an artifact."""
-    offer = offers.make_offer(workspace, Releases(releases))
-    create_markdown_artifact(offer.details, key="promotion", description=offer.title)
-    return offer
+    request = comparison.make_request(workspace, Releases(releases))
+    create_markdown_artifact(request.details, key="promotion", description=request.title)
+    return request
 
 
 @task(**PLAN, task_run_name="release-candidate")
-def release_candidate(offer: Offer, releases: pathlib.Path) -> int:
+def release_candidate(request: PromotionRequest, releases: pathlib.Path) -> int:
     """Copy the candidate, make it the released policy, and return its number."""
-    return offers.release(offer, Releases(releases)).record.number
+    return comparison.release(request, Releases(releases)).record.number

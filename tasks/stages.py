@@ -1,5 +1,7 @@
 """A stage whose work is one function, as a Prefect task."""
 
+from collections.abc import Callable
+
 from prefect import task
 from prefect.tasks import Task
 
@@ -10,11 +12,11 @@ from tasks.gpu import gpu_slot
 from tasks.policies import PLAN, TRAINING
 
 
-def do_stage(stage: Stage, run: Run) -> None:
-    """Do the work of ``stage`` in this process and record its time."""
+def do_stage(stage: Stage, run: Run, work: Callable[[Run], None] | None = None) -> None:
+    """Do the work of ``stage``, or ``work`` in its place, in this process and record its time."""
     draw = {"draw": f"round-{run.round_number}"} if stage.in_rounds else {}
     with gpu_slot(wanted=stage.trains), timed_stage(run.root, stage.name, **draw):
-        stage.work()(run)
+        (work or stage.work())(run)
 
 
 def stage_task(stage: Stage) -> Task[[Stage, Run], None]:
@@ -22,6 +24,16 @@ def stage_task(stage: Stage) -> Task[[Stage, Run], None]:
     policy = TRAINING if stage.trains else PLAN
     round_name = "-round-{run.round_number}" if stage.in_rounds else ""
     return task(**policy, name=stage.name, task_run_name=f"{stage.name}{round_name}")(do_stage)
+
+
+def training_task(stage: Stage, work: Callable[[Run], None]) -> Task[[Run], None]:
+    """The task of a training whose ``work`` is bound to what is no parameter for Prefect, as peers."""
+
+    @task(**TRAINING, name=stage.name, task_run_name=stage.name)
+    def train(run: Run) -> None:
+        do_stage(stage, run, work)
+
+    return train
 
 
 def on_gpu() -> bool:

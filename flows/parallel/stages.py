@@ -15,7 +15,7 @@ OWN: Mapping[str, str] = {
     "sample": "flows.parallel.draws:sample_round",
     "verify": "flows.parallel.draws:verify_round",
     "train": "flows.post_training:train_rounds",
-    "evaluate": "flows.evaluation:evaluate",
+    "evaluate": "flows.post_training:evaluate",
     "report": "flows.post_training:report",
     "pacore-evaluate": "flows.parallel.pacore_draws:evaluate",
     "classmate-train": "flows.ray.classmate_peers:train",

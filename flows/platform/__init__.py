@@ -1,1 +1,1 @@
-"""Deployments, their registration, alerts."""
+"""Deployments, their registration, automations."""

@@ -1,23 +1,19 @@
 """The stages that ask peers, each of which has a process of its own: a Ray actor, or one of this machine."""
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams
+from pipeline_lib.systems.classmate.bodies import evaluation as evaluated
+from pipeline_lib.systems.classmate.bodies import train as trained
 from pipeline_lib.systems.classmate.body import check_peer, is_exact
 from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.classmate.stages import CLASSMATE
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event
-from tasks.classmate import (
-    evaluate_with,
-    evaluated_peers,
-    is_evaluated,
-    is_trained,
-    train_with,
-    trained_peers,
-)
+from tasks.stages import training_task
 
 
 @contextmanager
@@ -77,21 +73,29 @@ def check_resources(peers: Sequence[PeerParams], execution: ExecutionParams) -> 
 
 def train(run: Run) -> None:
     """Train with peers, which are opened only if there is work left; in the flow's process, which has them."""
-    if not is_trained(run):
-        with opened_peers(trained_peers(run), run.params.execution, root=run.root) as opened:
-            train_with(opened)(run)
+    if not trained.is_trained(run):
+        _do("classmate-train", run, trained.trained_peers(run), trained.train)
 
 
 def evaluate(run: Run) -> None:
     """Compare the policies, with all peers opened if there is work left."""
-    if not is_evaluated(run):
-        with opened_peers(evaluated_peers(run), run.params.execution, root=run.root) as opened:
-            evaluate_with(opened)(run)
+    if not evaluated.is_evaluated(run):
+        _do("classmate-evaluate", run, evaluated.evaluated_peers(run), evaluated.evaluate)
+
+
+def _do(
+    name: str,
+    run: Run,
+    peers: Sequence[PeerParams],
+    work: Callable[[Run, Sequence[Peer]], None],
+) -> None:
+    with opened_peers(peers, run.params.execution, root=run.root) as opened:
+        training_task(CLASSMATE.stage(name), lambda one: work(one, opened))(run)
 
 
 def check_peers(run: Run) -> None:
     """Check that all peers of ``run`` can be placed; as `check_resources`."""
-    for peers in (trained_peers(run), evaluated_peers(run)):
+    for peers in (trained.trained_peers(run), evaluated.evaluated_peers(run)):
         check_resources(peers, run.params.execution)
 
 

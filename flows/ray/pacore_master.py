@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import psutil
 
 from flows.run.ray_address import LOOPBACK_ONLY
-from flows.server.loopback import LOOPBACK, unused_port
+from flows.server.server import LOOPBACK, unused_port
 from pipeline_lib.engines.known.engine import Launch
 from pipeline_lib.engines.launch.process import EngineProcess
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of

@@ -14,7 +14,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from flows.ray.node_probe import PACKAGES
 from flows.ray.watch import QUIET, ray_connection, ray_watched
 from flows.run.ray_address import check_ray_address, keep_ray_on_loopback, ray_address, ray_place
-from flows.server.loopback import LOOPBACK
+from flows.server.server import LOOPBACK
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams

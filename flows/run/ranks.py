@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from flows.server.loopback import LOOPBACK, unused_port
+from flows.server.server import LOOPBACK, unused_port
 
 _POLL_S = 0.1
 _GRACE_S = 60.0

@@ -5,9 +5,11 @@ PREFECT_API_URL, else a local one, which is started if needed and left running.
 """
 
 import fcntl
+import hashlib
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,16 +22,16 @@ import platformdirs
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flows.server import report_pages
-from flows.server.loopback import unused_port
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.store.files import read_json, write_json
 
+LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 15.0
 BUSY_TIMEOUT_S = 30.0
 _POLL_S = 0.2
+_WORKSPACES = "workspaces.json"
 HEARTBEAT_S = 30
 """Seconds between the heartbeats of a run."""
 
@@ -59,12 +61,12 @@ class LocalServer(BaseModel):
     @property
     def api_url(self) -> str:
         """Value of PREFECT_API_URL."""
-        return f"http://127.0.0.1:{self.port}/api"
+        return f"{self.ui_url}/api"
 
     @property
     def ui_url(self) -> str:
         """Address of the UI in a browser."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{LOOPBACK}:{self.port}"
 
     def process(self) -> psutil.Process | None:
         """The running process, or None if it has ended."""
@@ -95,7 +97,24 @@ def report_url(root: pathlib.Path) -> str | None:
     local = find()
     if local is None or local.api_url != environment("PREFECT_API_URL"):
         return None
-    return local.ui_url + report_pages.register(state_folder(), root.resolve())
+    known, path = known_workspaces(state_folder()), str(root.resolve())
+    key = hashlib.sha256(path.encode()).hexdigest()[:16]
+    if known.get(key) != path:
+        write_json(state_folder() / _WORKSPACES, known | {key: path})
+    return f"{local.ui_url}/workspaces/{key}/report.html"
+
+
+def known_workspaces(state: pathlib.Path) -> dict[str, str]:
+    """The workspaces whose reports the server of ``state`` shows, by key."""
+    file = state / _WORKSPACES
+    return dict(read_json(file)) if file.is_file() else {}
+
+
+def unused_port() -> int:
+    """A port of the system's choice, on which no process listens now."""
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
 
 
 def _record() -> pathlib.Path:
@@ -220,7 +239,7 @@ def _environment(port: int) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(path or os.curdir for path in sys.path),
         "PREFECT_HOME": str(state_folder() / "prefect"),
         # By default the UI calls port 4200, whatever port serves it.
-        "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
+        "PREFECT_SERVER_UI_API_URL": f"http://{LOOPBACK}:{port}/api",
         "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     }
 

@@ -16,7 +16,7 @@ import psutil
 from starlette.responses import JSONResponse
 
 from benchmarks.lib.repository import REPOSITORY
-from flows.server.loopback import unused_port
+from flows.server.server import unused_port
 from tests.unit.systems.pacore.scripted_chat import chat_response, text_of
 
 NUM_QUESTIONS = 6

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from flows.server.loopback import unused_port
+from flows.server.server import unused_port
 
 START_TIMEOUT_S = 120.0
 

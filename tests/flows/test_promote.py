@@ -19,14 +19,15 @@ from prefect.client.schemas.filters import (
     FlowFilter,
     FlowFilterName,
 )
+from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from benchmarks.lib.repository import REPOSITORY
+from flows.promote import answer, waiting_promotion
 from flows.promote import promote as promote_flow
-from flows.run.offers import Waiting, answer, waiting_offer
 from pipeline_lib.engines.identity import model_identity
-from pipeline_lib.publish.promotion.offer import make_offer, release
+from pipeline_lib.publish.promotion.comparison import make_request, release
 from pipeline_lib.publish.promotion.releases import Releases
 from pipeline_lib.store import manifests
 from pipeline_lib.store.workspace import Workspace
@@ -51,7 +52,8 @@ class Promotion:
     """A running `reasonloop promote` that waits for an answer."""
 
     process: "subprocess.Popen[str]"
-    waiting: Waiting
+    run: FlowRun
+    text: str
 
     def output(self) -> str:
         """Standard output and errors of the ended command."""
@@ -68,7 +70,7 @@ def promote(reasonloop, client) -> Callable[..., Promotion]:
     started = []
 
     def start(workspace, releases):
-        before = waiting_offer(client, Workspace(workspace))
+        before = waiting_promotion(client, Workspace(workspace))
         process = subprocess.Popen(
             reasonloop.argv("promote", "--workspace", workspace, "--releases", releases),
             cwd=REPOSITORY,
@@ -81,11 +83,11 @@ def promote(reasonloop, client) -> Callable[..., Promotion]:
         started.append(process)
 
         def later():
-            found = waiting_offer(client, Workspace(workspace))
-            return None if before and found and found.run.id == before.run.id else found
+            found = waiting_promotion(client, Workspace(workspace))
+            return None if before and found and found[0].id == before[0].id else found
 
         until(later, process=process)
-        return Promotion(process, later())
+        return Promotion(process, *later())
 
     yield start
     for process in started:
@@ -128,8 +130,8 @@ def test_approved_through_the_api(finished_run, client, promote, prefect_server,
     """
     releases = Releases(tmp_path / "released")
     promotion = promote(finished_run, releases.root)
-    run_id = promotion.waiting.run.id
-    text = promotion.waiting.description
+    run_id = promotion.run.id
+    text = promotion.text
     for part in ("over base", "interval", "gained, ", "tokens per path", "trained tokens"):
         assert part in text, part
     assert resume(prefect_server, run_id, {"decision": "perhaps"})["status"] == "REJECT"
@@ -156,10 +158,10 @@ def test_better_and_worse(untrained, finished_run, client, reasonloop, promote, 
     approved by command; the untrained one is then stopped without a pause.
     """
     store = tmp_path / "released"
-    release(make_offer(Workspace(untrained), Releases(store)), Releases(store))
+    release(make_request(Workspace(untrained), Releases(store)), Releases(store))
     better = promote(finished_run, store)
-    assert "pass@1 rose by" in better.waiting.title
-    assert "against release 1" in better.waiting.title
+    assert "Candidate gains" in better.text
+    assert "over release 1" in better.text
     approved = reasonloop("promote", "--workspace", finished_run, "--approve")
     assert approved.returncode == 0, approved.stderr
     assert f"released as {store / '2'}" in better.output()
@@ -186,7 +188,7 @@ def test_back(untrained, finished_run, reasonloop, tmp_path):
     """`--back` follows to the release before, `--list` marks it, and the first has none before it."""
     store = tmp_path / "released"
     for workspace in (untrained, finished_run):
-        release(make_offer(Workspace(workspace), Releases(store)), Releases(store))
+        release(make_request(Workspace(workspace), Releases(store)), Releases(store))
     back = reasonloop("promote", "--releases", store, "--back")
     assert (back.returncode, back.stdout) == (0, "release 1 is the released policy again\n")
     policy = Workspace(untrained).policy(1, rounds=1)
@@ -209,7 +211,7 @@ def test_rejected(finished_run, client, reasonloop, promote, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "nothing was released" in promotion.output()
     assert promotion.process.returncode == 1
-    assert client.read_flow_run(promotion.waiting.run.id).state.is_cancelled()
+    assert client.read_flow_run(promotion.run.id).state.is_cancelled()
     assert not (tmp_path / "released").exists()
 
 
@@ -223,7 +225,7 @@ def test_a_dead_promotion_is_not_approved(finished_run, client, reasonloop, prom
     assert done.returncode == 1
     assert "its process has ended" in done.stderr
     assert done.stderr.count("\n") == 1
-    assert client.read_flow_run(promotion.waiting.run.id).state.is_crashed()
+    assert client.read_flow_run(promotion.run.id).state.is_crashed()
     again = reasonloop("promote", "--workspace", finished_run, "--approve")
     assert again.returncode == 2
     assert "no promotion waits" in again.stderr
@@ -237,19 +239,19 @@ def test_a_later_promotion_supersedes_a_dead_one(finished_run, client, promote, 
     os.killpg(first.process.pid, signal.SIGKILL)
     first.process.wait()
     second = promote(finished_run, tmp_path / "released")
-    assert client.read_flow_run(first.waiting.run.id).state.is_cancelled()
-    assert client.read_flow_run(second.waiting.run.id).state.is_paused()
+    assert client.read_flow_run(first.run.id).state.is_cancelled()
+    assert client.read_flow_run(second.run.id).state.is_paused()
 
 
 @pytest.mark.slow
 def test_cancelled_in_the_ui(finished_run, client, promote, prefect_server, tmp_path):
     """The command ends by itself, and its run is cancelled."""
     promotion = promote(finished_run, tmp_path / "released")
-    url = f"{prefect_server.api_url}/flow_runs/{promotion.waiting.run.id}/set_state"
+    url = f"{prefect_server.api_url}/flow_runs/{promotion.run.id}/set_state"
     httpx.post(url, json={"state": {"type": "CANCELLING"}}, timeout=60).raise_for_status()
     assert "the promotion was cancelled" in promotion.output()
     assert promotion.process.returncode == 1
-    assert client.read_flow_run(promotion.waiting.run.id).state.is_cancelled()
+    assert client.read_flow_run(promotion.run.id).state.is_cancelled()
     assert not (tmp_path / "released").exists()
 
 
@@ -295,16 +297,16 @@ def test_an_answer_is_for_one_comparison(
     ]
     assert [execute(run_id).name for run_id in ids] == ["Suspended", "Suspended"]
     assert client.read_flow_run(ids[0]).state.is_cancelled()
-    first = waiting_offer(client, workspace)
-    assert (first.run.id, first.is_suspended) == (ids[1], True)
-    assert "against base" in first.title
+    first, text = waiting_promotion(client, workspace)
+    assert first.id == ids[1]
+    assert "over base" in text
 
-    release(make_offer(Workspace(untrained), releases), releases)
+    release(make_request(Workspace(untrained), releases), releases)
     answer(client, first, "approve", workspace=workspace)
     assert execute(ids[1]).name == "Suspended"
     assert releases.current().record.number == 1
-    second = waiting_offer(client, workspace)
-    assert "against release 1" in second.title
+    second, text = waiting_promotion(client, workspace)
+    assert "over release 1" in text
     answer(client, second, "approve", workspace=workspace)
     assert execute(ids[1]).is_completed()
     assert releases.current().record.number == 2

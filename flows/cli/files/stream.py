@@ -15,7 +15,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pipeline_lib.publish.streams.kafka import Cluster
+    from pipeline_lib.publish.streams import Cluster
 
 GROUP = "reasonloop-verify"
 
@@ -34,7 +34,7 @@ class KafkaOptions:
     def cluster(self) -> "Cluster":
         """The cluster; BadInputError: confluent-kafka is not installed, or the file cannot be used."""
         try:
-            from pipeline_lib.publish.streams.kafka import Cluster, read_settings  # noqa: PLC0415 - an optional package
+            from pipeline_lib.publish.streams import Cluster, read_settings  # noqa: PLC0415 - an optional package
         except ModuleNotFoundError as error:
             raise BadInputError(
                 f"{error.name} is not installed, and Kafka needs it; "
@@ -65,15 +65,17 @@ def verify(
         reasonloop stream verify --brokers localhost:9092 --from answers --to verdicts
     """
     cluster = kafka.cluster()
-    from pipeline_lib.publish.streams.bridge import verify_stream  # noqa: PLC0415 - an optional package
+    from pipeline_lib.publish.streams import verify_stream  # noqa: PLC0415 - an optional package
     from pipeline_lib.verify.dispatch import open_verifier  # noqa: PLC0415 - numpy takes a while
 
     loaded = params.load()
     stopped = _stop_on_signals()
     say(f"{source} -> {target}; SIGTERM or Ctrl-C stops it")
     with open_verifier(loaded.verify, workers=workers) as verifier:
-        counts = verify_stream(cluster, source, target, verifier, group=group, stopped=stopped)
-    say(f"{counts.judged} judged, {counts.refused} refused")
+        judged, refused = verify_stream(
+            cluster, source, target, verifier, group=group, stopped=stopped
+        )
+    say(f"{judged} judged, {refused} refused")
 
 
 def publish(
@@ -93,22 +95,13 @@ def publish(
         reasonloop stream publish /tmp/trial --brokers localhost:9092 --to trial
     """
     cluster = kafka.cluster()
-    from pipeline_lib.publish.streams.kafka import Sender  # noqa: PLC0415 - an optional package
-    from pipeline_lib.publish.streams.publish import publish_run  # noqa: PLC0415 - an optional package
+    from pipeline_lib.publish.streams import publish_run  # noqa: PLC0415 - an optional package
 
-    paths, verdicts = f"{to}.paths", f"{to}.verdicts"
-    producer = cluster.producer()
-    for topic in (paths, verdicts):
-        cluster.require_topic(producer, topic)
+    topics = (f"{to}.paths", f"{to}.verdicts")
+    sender = cluster.sender(*topics)
     with progress_bar("publish") as moved:
-        sent = publish_run(
-            Workspace(workspace.resolve()),
-            Sender(producer),
-            paths_to=paths,
-            verdicts_to=verdicts,
-            on_shard=moved,
-        )
-    say(f"{sent.paths} paths to {paths}, {sent.verdicts} verdicts to {verdicts}")
+        paths, verdicts = publish_run(Workspace(workspace.resolve()), sender, *topics, moved)
+    say(f"{paths} paths to {topics[0]}, {verdicts} verdicts to {topics[1]}")
 
 
 def _stop_on_signals() -> Callable[[], bool]:

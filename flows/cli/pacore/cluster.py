@@ -15,7 +15,7 @@ from flows.cli.serving import exit_on_sigterm
 from flows.ray.pacore_actor import WorkerOrder, own_variables
 from flows.ray.pacore_master import Master, running_head, running_node
 from flows.run.terminal import say
-from flows.server.loopback import LOOPBACK
+from flows.server.server import LOOPBACK
 from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.errors import BadInputError, ReasonloopError
 

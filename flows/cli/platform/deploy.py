@@ -50,18 +50,18 @@ def deploy(
     # Prefect reads the server's address when it is imported.
     from prefect import get_client  # noqa: PLC0415 - see above
 
-    from flows.platform import alerts, registration  # noqa: PLC0415 - as above
+    from flows.platform import registration  # noqa: PLC0415 - as above
 
     path = file or defaults.find_file(defaults.PREFECT)
     content, names = registration.read_deployments(path, schedule)
-    alerts.check_addresses()
+    registration.check_addresses()
     with get_client(sync_client=True) as client:
         if remove:
-            alerts.remove_automations(client)
+            registration.remove_automations(client)
             registration.unregister(client, content, names)
         elif not dry_run:
             registration.register(client, content)
-            alerts.save_automations(client)
+            registration.save_automations(client)
     done = "removed" if remove else "to register" if dry_run else "registered"
     for name, one in zip(names, content["deployments"], strict=True):
         times = [" ".join(map(str, at.values())) for at in one.get("schedules", [])]

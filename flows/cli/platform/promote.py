@@ -19,15 +19,15 @@ from flows.run.terminal import console, say
 from flows.server import server
 from flows.server.polling import polled
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.publish.promotion.candidate import check_candidate
+from pipeline_lib.publish.promotion.comparison import check_candidate
 from pipeline_lib.publish.promotion.releases import Releases
 from pipeline_lib.publish.promotion.wording import release_table
 from pipeline_lib.store.workspace import Workspace
 
 if TYPE_CHECKING:
-    from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.objects import FlowRun, State
 
-    from flows.run.offers import Answer
+    from flows.promote import Answer
 
 PATIENCE_S = 60.0
 """Longest wait for the end of a run that was answered."""
@@ -86,8 +86,7 @@ def promote(
 def _promote(workspace: Workspace, store: Releases) -> None:
     check_candidate(workspace)
     with served():
-        from flows.promote import promote as flow  # noqa: PLC0415
-        from flows.run.offers import end_cancelled  # noqa: PLC0415 - see `orchestrated`
+        from flows.promote import promote as flow  # noqa: PLC0415 - see `orchestrated`
 
         shown = _Shown(str(workspace.root))
         try:
@@ -96,9 +95,9 @@ def _promote(workspace: Workspace, store: Releases) -> None:
                     workspace=workspace.root, releases=store.root, return_state=True
                 )
         except SystemExit:
-            if shown.cancelled is None:
+            if not shown.is_cancelled:
                 raise
-            end_cancelled(shown.cancelled)
+            shown.end()
             raise ReasonloopError("the promotion was cancelled") from None
     if state.is_failed() or state.is_crashed():
         state.result()
@@ -108,13 +107,13 @@ def _promote(workspace: Workspace, store: Releases) -> None:
 
 
 class _Shown:
-    """Shows the offer once the run waits, and ends the flow if its run is cancelled in the UI.
+    """Shows the request once the run waits, and ends the flow if its run is cancelled in the UI.
 
     Prefect does not: a paused flow waits until it is resumed.
     """
 
     def __init__(self, root: str) -> None:
-        self.cancelled: UUID | None = None
+        self.is_cancelled = False
         self._root = root
         self._run_id: UUID | None = None
         self._is_shown = False
@@ -125,31 +124,40 @@ class _Shown:
 
     def refresh(self) -> None:
         """Look at the run. A server that is gone is reported by the watchdog."""
-        if self._run_id is not None and self.cancelled is None:
+        if self._run_id is not None and not self.is_cancelled:
             with suppress(httpx.HTTPError):
                 self._look(self._run_id)
 
     def _look(self, run_id: UUID) -> None:
         from prefect import get_client  # noqa: PLC0415 - see `orchestrated`
 
-        from flows.promote import REJECTED  # noqa: PLC0415
-        from flows.run.offers import as_waiting  # noqa: PLC0415
+        from flows.promote import REJECTED, form_text  # noqa: PLC0415
 
         with get_client(sync_client=True) as client:
             run = client.read_flow_run(run_id)
-            waiting = as_waiting(client, run)
+            text = form_text(client, run)
         state = run.state
         # The server cancels a paused run at once; any other run is first cancelling.
         if state is not None and (
             state.is_cancelling() or (state.is_cancelled() and state.message != REJECTED)
         ):
-            self.cancelled = run_id
+            self.is_cancelled = True
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-        elif waiting is not None and not self._is_shown:
+        elif text is not None and not self._is_shown:
             self._is_shown = True
-            console.print(Markdown(waiting.description))
+            console.print(Markdown(text))
             again = f"reasonloop promote --workspace {shlex.quote(self._root)}"
             say(f"\nwaits for: {again} --approve (or --reject)")
+
+    def end(self) -> None:
+        """Mark the run as cancelled, since Prefect marks a run whose process a signal has ended as crashed."""
+        from prefect import get_client  # noqa: PLC0415 - see `orchestrated`
+        from prefect.states import Cancelled  # noqa: PLC0415
+
+        assert self._run_id is not None
+        with get_client(sync_client=True) as client:
+            cancelled: State[None] = Cancelled(message="cancelled by a person")
+            client.set_flow_run_state(self._run_id, cancelled, force=True)
 
 
 def _answer(workspace: Workspace, decision: "Answer") -> None:
@@ -158,18 +166,19 @@ def _answer(workspace: Workspace, decision: "Answer") -> None:
     server.ensure()
     from prefect import get_client  # noqa: PLC0415 - see `orchestrated`
 
-    from flows.run import offers  # noqa: PLC0415
+    from flows import promote as promotions  # noqa: PLC0415
 
     with get_client(sync_client=True) as client:
-        waiting = offers.waiting_offer(client, workspace)
-        if waiting is None:
+        found = promotions.waiting_promotion(client, workspace)
+        if found is None:
             raise BadInputError(
                 f"{workspace.root}: no promotion waits for an answer; begin one with the same "
                 f"command without --{decision}"
             )
-        say(waiting.title)
-        offers.answer(client, waiting, decision, workspace=workspace)
-        state = offers.final_state(client, waiting, patience_s=PATIENCE_S)
+        run, text = found
+        say(text.partition("\n")[0].lstrip("# "))
+        promotions.answer(client, run, decision, workspace=workspace)
+        state = promotions.final_state(client, run, patience_s=PATIENCE_S)
     if state is None:
         say(f"answered ({decision}); the run ends once a worker has gone on with it")
     elif state.is_completed() or decision == "reject":

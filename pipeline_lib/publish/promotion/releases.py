@@ -9,7 +9,7 @@ import fcntl
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,16 +19,42 @@ from pydantic import BaseModel, ConfigDict
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.publish.promotion.evaluated import Cost, Evaluated, Tables
-from pipeline_lib.records import Interval
+from pipeline_lib.records import Group, Interval
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import atomic_file, is_temporary, read_checked, write_json
 from pipeline_lib.store.folders import replaced
+from pipeline_lib.train.rows.groups import read_groups
 
 CURRENT = "current"
 _APART = "release"
 """Files at the top of a model's folder belong to its identity."""
 _RECORD = "record.json"
+_TABLES = ("problems", "paths", "verdicts")
+Tables = tuple[pathlib.Path, pathlib.Path, pathlib.Path]
+"""The sealed tables of an evaluation: problems, paths and verdicts."""
+
+
+class Cost(BaseModel):
+    """The cost of using a policy and of making it; None where it is unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seconds_per_1000_paths: float | None = None
+    """Worker seconds of the evaluation's draw."""
+    making: dict[str, int | float | None] | None = None
+    """Compute of the loop in metrics.json: sampling, verification and training of all rounds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """A policy with the judged paths of its evaluation, of a workspace or of a release."""
+
+    name: str
+    """``candidate``, ``base`` or ``release 3``."""
+    groups: Sequence[Group]
+    verifier: str
+    """Version of the verifiers."""
+    cost: Cost
 
 
 class Facts(BaseModel):
@@ -84,7 +110,7 @@ class Release:
         """
         return Evaluated(
             name=self.name,
-            groups=Tables.below(self.folder / _APART).read(),
+            groups=read_groups(*(self.folder / _APART / table for table in _TABLES)),
             verifier=self.record.facts.verifier,
             cost=self.record.facts.cost,
         )
@@ -175,11 +201,9 @@ class Releases:
         record = Record(number=number, released_at=datetime.now(UTC), facts=facts)
         folder = self.root / str(number)
         with replaced(folder) as fresh:
-            copies = Tables.below(fresh / _APART)
             _copy_sealed(policy, fresh)
-            _copy_sealed(tables.problems, copies.problems)
-            _copy_sealed(tables.paths, copies.paths)
-            _copy_sealed(tables.verdicts, copies.verdicts)
+            for table, name in zip(tables, _TABLES, strict=True):
+                _copy_sealed(table, fresh / _APART / name)
             if model_identity(str(fresh)) != facts.policy:
                 raise ReasonloopError(f"{policy}: was trained again meanwhile; promote it again")
             write_json(fresh / _APART / _RECORD, record.model_dump(mode="json"))

@@ -1,10 +1,9 @@
 """A comparison in words: the form of the pause, the artifact, and the lines of the command."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from pipeline_lib.publish.promotion.conditions import same_templates
-from pipeline_lib.publish.promotion.evaluated import Evaluated, TrainingCompute
-from pipeline_lib.publish.promotion.releases import Facts, Release
+from pipeline_lib.publish.promotion.releases import Cost, Facts, Release
 from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.pages.tables import Table, markdown_tables
 from pipeline_lib.study.pages.wording import (
@@ -18,6 +17,15 @@ from pipeline_lib.study.pages.wording import (
 from pipeline_lib.study.policies import Compared
 
 _FLIPS_SHOWN = 10
+_FIRST_RELEASE = "No policy is released yet, so the candidate is compared with the base of its run."
+_OTHER_TEMPLATES = "The two policies were asked with different prompt templates."
+MAKING: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "cpu_seconds": ("CPU time of its run", known_duration),
+    "gpu_seconds": ("GPU time of its run", known_duration),
+    "trained_tokens": ("trained tokens", count),
+    "drawn_tokens": ("sampled tokens", count),
+}
+"""Figures of the compute of a loop: name in metrics.json, words, and how it is shown."""
 
 
 def title(scores: Compared) -> str:
@@ -25,12 +33,14 @@ def title(scores: Compared) -> str:
     return f"Release? {scores.study.claims[0]}"
 
 
-def description(scores: Compared, reference: Evaluated, candidate: Evaluated, facts: Facts) -> str:
+def description(
+    scores: Compared, facts: Facts, costs: Sequence[Cost], *, same_prompts: bool
+) -> str:
     """Gain with interval, flips and cost as Markdown: the text of the form."""
     first = [] if facts.replaces is not None else [_FIRST_RELEASE]
-    prompts = [] if same_templates(candidate, reference) else [_OTHER_TEMPLATES]
+    prompts = [] if same_prompts else [_OTHER_TEMPLATES]
     sentences = [*first, *scores.study.claims[1:], *prompts]
-    shown = markdown_tables([_gain_table(scores, facts), _cost_table(scores, reference, candidate)])
+    shown = markdown_tables([_gain_table(scores, facts), _cost_table(scores, costs)])
     return "\n\n".join([f"### {title(scores)}", *sentences, shown]) + "\n"
 
 
@@ -64,20 +74,20 @@ def _gain_table(scores: Compared, facts: Facts) -> Table:
     )
 
 
-def _cost_table(scores: Compared, *evaluated: Evaluated) -> Table:
+def _cost_table(scores: Compared, costs: Sequence[Cost]) -> Table:
     each = [one.counts for one in scores.scores]
     rows = [
         ("tokens per path", *(f"{counts.mean_tokens:.1f}" for counts in each)),
         ("truncated paths", *(percent(counts.truncated) for counts in each)),
-        (
-            "time per 1,000 paths",
-            *(known_duration(side.cost.seconds_per_1000_paths) for side in evaluated),
+        ("time per 1,000 paths", *(known_duration(one.seconds_per_1000_paths) for one in costs)),
+        *(
+            (what, *(EMPTY if one.making is None else shown(one.making[name]) for one in costs))
+            for name, (what, shown) in MAKING.items()
         ),
-        *((what, *(_making(side, read) for side in evaluated)) for what, read in _MAKING),
     ]
     return Table(
         caption="Cost of using the policies and of making them",
-        columns=("what", *(side.name for side in evaluated)),
+        columns=("what", *(one.arm.base for one in scores.scores)),
         rows=tuple(rows),
     )
 
@@ -101,19 +111,3 @@ def _release_row(release: Release, *, is_current: bool) -> tuple[str, ...]:
         record.facts.compared_with,
         record.facts.policy,
     )
-
-
-_FIRST_RELEASE = "No policy is released yet, so the candidate is compared with the base of its run."
-_OTHER_TEMPLATES = "The two policies were asked with different prompt templates."
-
-
-def _making(side: Evaluated, read: Callable[[TrainingCompute], str]) -> str:
-    return read(side.cost.making) if side.cost.making is not None else EMPTY
-
-
-_MAKING: tuple[tuple[str, Callable[[TrainingCompute], str]], ...] = (
-    ("CPU time of its run", lambda spent: known_duration(spent.cpu_seconds)),
-    ("GPU time of its run", lambda spent: known_duration(spent.gpu_seconds)),
-    ("trained tokens", lambda spent: count(spent.trained_tokens)),
-    ("sampled tokens", lambda spent: count(spent.drawn_tokens)),
-)

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from ray.util import get_node_ip_address
 
-from flows.server.loopback import unused_port
+from flows.server.server import unused_port
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.train.bootstrap import save_blank_policy
 from tests.flows.pacore_cluster import (

@@ -16,14 +16,12 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.publish.streams.bridge import Counts, verify_stream
-from pipeline_lib.publish.streams.kafka import Cluster
+from pipeline_lib.publish.streams import Cluster, verify_stream
 from pipeline_lib.verify.dispatch import open_verifier
 
 WAIT_S = 30.0
 PARTITIONS = 4
 GIVE_UP_S = 120.0
-GROUP = "judges"
 
 
 @dataclass
@@ -125,8 +123,8 @@ def cluster_for_tests() -> Iterator[str]:
 
 def bridged(
     topics: Topics, source: str, target: str, *, until: Callable[[], bool], **settings: str
-) -> Counts:
-    """Counts of a bridge in this thread, stopped once ``until()``, which another thread asks."""
+) -> tuple[int, int]:
+    """Numbers of a bridge in this thread, stopped once ``until()``, which another thread asks."""
     done = threading.Event()
     failures = []
 
@@ -145,7 +143,7 @@ def bridged(
         cluster = topics.cluster(**settings)
         with open_verifier(VerifyParams(), workers=2) as verifier:
             return verify_stream(
-                cluster, source, target, verifier, group=GROUP, stopped=done.is_set
+                cluster, source, target, verifier, group=topics.token, stopped=done.is_set
             )
     finally:
         done.set()

@@ -8,30 +8,34 @@ import sys
 import pytest
 
 from benchmarks.lib.repository import REPOSITORY
-from flows.platform.alerts import check_addresses, read_automations
-from flows.platform.registration import pools_of, read_deployments
-from flows.run.request import RunRequest, described
+from flows.platform.deployments import described, resolved_run
+from flows.platform.registration import (
+    check_addresses,
+    pools_of,
+    read_automations,
+    read_deployments,
+)
 from flows.server.server import HEARTBEAT_S
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params_file import load_params
 from pipeline_lib.systems.stage import Run
 
 
-def test_a_request_resolves_as_the_command_does(tmp_path, monkeypatch):
+def test_parameters_resolve_as_the_command_does(tmp_path, monkeypatch):
     """Profile and overrides over params.yaml; a relative workspace from the working folder."""
     monkeypatch.chdir(tmp_path)
-    asked = RunRequest(workspace=pathlib.Path("trial"), profile="smoke", overrides=("seed=9",))
+    found = resolved_run(pathlib.Path("trial"), "smoke", ("seed=9",), None)
     expected = load_params(profile="smoke", overrides=["seed=9"])
-    assert asked.resolved() == Run(root=tmp_path / "trial", params=expected)
-    assert RunRequest().resolved() == Run(root=tmp_path, params=load_params())
+    assert found == Run(root=tmp_path / "trial", params=expected)
+    assert resolved_run(None, None, (), None) == Run(root=tmp_path, params=load_params())
 
 
 def test_a_whole_run_is_accepted_alone(tmp_path):
     """A `Run` is taken as it is; together with another parameter it is refused."""
     run = Run(root=tmp_path, params=load_params(profile="smoke"))
-    assert RunRequest(run=run).resolved() == run
+    assert resolved_run(None, None, (), run) == run
     with pytest.raises(BadInputError, match="leave one of them out"):
-        RunRequest(run=run, profile="smoke").resolved()
+        resolved_run(None, "smoke", (), run)
 
 
 def test_the_artifact_holds_all_params(tmp_path):

@@ -11,16 +11,15 @@ import pytest
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError, CorruptArtifactError, ReasonloopError
-from pipeline_lib.publish.promotion.candidate import read_candidate
-from pipeline_lib.publish.promotion.offer import make_offer, release
+from pipeline_lib.publish.promotion.comparison import make_request, read_candidate, release
 from pipeline_lib.publish.promotion.releases import Releases
 from pipeline_lib.store import manifests
-from tests.unit.publish.promotion.finished_workspace import finish
+from tests.unit.publish.finished_workspace import finish
 
 BASE, TRAINED = ["cw"] * 12, ["cc"] * 12
 KILLED = """
 import os, pathlib, signal, sys
-from pipeline_lib.publish.promotion.offer import make_offer, release
+from pipeline_lib.publish.promotion.comparison import make_request, release
 from pipeline_lib.publish.promotion.releases import Releases
 from pipeline_lib.store.workspace import Workspace
 
@@ -29,8 +28,8 @@ class Killed(Releases):
         os.kill(os.getpid(), signal.SIGKILL)
 
 store = pathlib.Path(sys.argv[2])
-offer = make_offer(Workspace(pathlib.Path(sys.argv[1])), Releases(store))
-release(offer, Killed(store))
+request = make_request(Workspace(pathlib.Path(sys.argv[1])), Releases(store))
+release(request, Killed(store))
 """
 """Is killed after the copy, before the link is replaced."""
 
@@ -46,7 +45,7 @@ def run(folder, *, weights):
 
 
 def released(workspace, releases):
-    return release(make_offer(workspace, releases), releases)
+    return release(make_request(workspace, releases), releases)
 
 
 def killed(workspace, releases):
@@ -69,7 +68,7 @@ def test_a_release_is_the_sealed_policy(tmp_path, releases):
     assert manifests.read_manifest(made.folder) == manifests.read_manifest(policy)
     assert model_identity(str(releases.root / "current")) == model_identity(str(policy))
     assert (made.folder / "tokenizer" / "vocabulary.txt").is_file()
-    assert made.evaluated().groups == read_candidate(workspace).evaluated.groups
+    assert made.evaluated().groups == read_candidate(workspace).groups
     assert sorted(path.name for path in releases.root.iterdir()) == [".lock", "1", "current"]
 
 
@@ -134,9 +133,9 @@ def test_killed_while_copying(tmp_path, releases):
 
 
 def test_another_release_meanwhile_is_noticed(tmp_path, releases):
-    """An offer is valid for the release that it was compared with."""
+    """A request is valid for the release that it was compared with."""
     released(run(tmp_path / "a", weights="a"), releases)
-    stale = make_offer(run(tmp_path / "b", weights="b"), releases)
+    stale = make_request(run(tmp_path / "b", weights="b"), releases)
     released(run(tmp_path / "c", weights="c"), releases)
     with pytest.raises(ReasonloopError, match="promote it again"):
         release(stale, releases)
@@ -145,16 +144,16 @@ def test_another_release_meanwhile_is_noticed(tmp_path, releases):
 
 def test_two_releases_at_once(tmp_path, releases):
     """Of two threads with the same comparison one releases, the other is refused."""
-    offers = [make_offer(run(tmp_path / name, weights=name), releases) for name in "ab"]
+    requests = [make_request(run(tmp_path / name, weights=name), releases) for name in "ab"]
     refused = []
 
-    def approve(offer):
+    def approve(request):
         try:
-            release(offer, releases)
+            release(request, releases)
         except ReasonloopError as error:
             refused.append(error)
 
-    threads = [threading.Thread(target=approve, args=(offer,)) for offer in offers]
+    threads = [threading.Thread(target=approve, args=(request,)) for request in requests]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -165,10 +164,10 @@ def test_two_releases_at_once(tmp_path, releases):
 
 def test_a_candidate_trained_meanwhile_is_not_released(tmp_path, releases):
     """The weights that are copied are the weights that were compared."""
-    offer = make_offer(run(tmp_path / "a", weights="a"), releases)
+    request = make_request(run(tmp_path / "a", weights="a"), releases)
     run(tmp_path / "a", weights="trained meanwhile")
     with pytest.raises(ReasonloopError, match="trained again"):
-        release(offer, releases)
+        release(request, releases)
     assert releases.all() == []
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.publish.promotion.evaluated import TrainingCompute
 from pipeline_lib.records import Group
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import write_json, write_text
@@ -18,7 +17,7 @@ from pipeline_lib.verify.judged_paths import verdict_rows
 from tests.unit.study.judged_groups import judged_group
 
 PARAMS = EvaluateParams(num_paths=2, ks=(1,), resamples=500)
-COMPUTE = TrainingCompute(cpu_seconds=62.0, gpu_seconds=0.0, trained_tokens=4032, drawn_tokens=99)
+COMPUTE = {"cpu_seconds": 62.0, "gpu_seconds": 0.0, "trained_tokens": 4032, "drawn_tokens": 99}
 
 
 def groups_of(letters: Sequence[str], *, model: str = "0123456789abcdef", **changed: object):
@@ -69,7 +68,7 @@ def finish(
     study = compare_groups({"base": before, "policy": after}, PARAMS, seed=7).study
     write_json(workspace.evaluation_result / METRICS_NAME, study_row(study))
     manifests.seal(workspace.evaluation_result, kind="evaluation", key="compare")
-    write_json(workspace.metrics, {"compute": {"loop": COMPUTE.model_dump(), "control": None}})
+    write_json(workspace.metrics, {"compute": {"loop": COMPUTE, "control": None}})
     return workspace
 
 

@@ -7,14 +7,13 @@ import pytest
 from pipeline_lib.errors import BadInputError, CorruptArtifactError, ReasonloopError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.publish.streams.kafka import Sender
-from pipeline_lib.publish.streams.publish import publish_run
+from pipeline_lib.publish.streams import publish_run
 from pipeline_lib.records import Problem
 from pipeline_lib.store import shards
 from pipeline_lib.store.workspace import DrawFolders, Workspace
 from pipeline_lib.verify.dispatch import Item, open_verifier
 from pipeline_lib.verify.judged_paths import verdict_rows
-from tests.unit.publish.streams.topics import bridged
+from tests.unit.publish.topics import bridged
 from tests.unit.study.judged_groups import judged_path
 
 GOLD = CountdownGold(numbers=(3, 5), target=8)
@@ -54,28 +53,25 @@ def workspace(tmp_path):
 
 
 def publish(topics, workspace, token=""):
-    names = {
-        "paths_to": topics.make(f"paths{token}"),
-        "verdicts_to": topics.make(f"verdicts{token}"),
-    }
-    return names, publish_run(workspace, Sender(topics.cluster().producer()), **names)
+    names = (topics.make(f"paths{token}"), topics.make(f"verdicts{token}"))
+    return names, publish_run(workspace, topics.cluster().sender(), *names)
 
 
 @pytest.mark.slow
 def test_published_paths_get_the_published_verdicts(topics, workspace):
     """36 paths by draw and shard; the bridge judges them to the published verdicts, byte for byte."""
     names, sent = publish(topics, workspace)
-    assert (sent.paths, sent.verdicts) == (36, 24)
-    paths = topics.read(names["paths_to"])
+    assert sent == (36, 24)
+    paths = topics.read(names[0])
     labels = {tuple(value.decode() for _, value in m.headers()) for m in paths}
     draws = ("round-1", "round-2", "evaluate-base")
     assert labels == {(draw, str(shard)) for draw in draws for shard in range(3)}
     assert all(m.key().decode() == json.loads(m.value())["id"] for m in paths)
     assert "evaluate-base/b2#3" in {m.key().decode() for m in paths}
     target = topics.make("judged")
-    bridged(topics, names["paths_to"], target, until=lambda: topics.count(target) == 36)
+    bridged(topics, names[0], target, until=lambda: topics.count(target) == 36)
     judged = {m.key(): m.value() for m in topics.read(target)}
-    published = {m.key(): m.value() for m in topics.read(names["verdicts_to"])}
+    published = {m.key(): m.value() for m in topics.read(names[1])}
     assert len(published) == 24
     assert {key: judged[key] for key in published} == published
 
@@ -85,8 +81,8 @@ def test_sent_again_it_is_the_same(topics, workspace):
     """Both times the same keys and values, so a compacted topic keeps one of each."""
     first, _ = publish(topics, workspace, "1")
     second, _ = publish(topics, workspace, "2")
-    for name, topic in first.items():
-        messages = [{m.key(): m.value() for m in topics.read(one)} for one in (topic, second[name])]
+    for pair in zip(first, second, strict=True):
+        messages = [{m.key(): m.value() for m in topics.read(one)} for one in pair]
         assert messages[0] == messages[1]
 
 
@@ -94,25 +90,25 @@ def test_what_cannot_be_published(topics, workspace, tmp_path):
     """An empty workspace, a damaged shard, verdicts on other paths, and an oversized message."""
     with pytest.raises(BadInputError, match="no sealed paths"):
         publish(topics, Workspace(tmp_path / "empty"), "1")
-    small = Sender(topics.cluster(**{"message.max.bytes": "1000"}).producer())
+    small = topics.cluster(**{"message.max.bytes": "1000"}).sender()
     long = workspace.evaluation("base")
     path = judged_path("b0", 0, "c", text="x" * 2000).path
     shards.write_table(long.paths, [path.row()], kind="paths", key="k")
-    names = {"paths_to": topics.make("paths"), "verdicts_to": topics.make("verdicts")}
+    names = (topics.make("paths"), topics.make("verdicts"))
     with pytest.raises(CorruptArtifactError, match="verdicts on other paths"):
-        publish_run(workspace, small, **names)
+        publish_run(workspace, small, *names)
     (long.verdicts / "manifest.json").unlink()
     with pytest.raises(BadInputError, match=r"evaluate-base/b0#0: \d+ bytes; raise message.max"):
-        publish_run(workspace, small, **names)
+        publish_run(workspace, small, *names)
     (workspace.round_folders(1).paths / "part-00001.parquet").write_bytes(b"damaged")
     with pytest.raises(CorruptArtifactError, match=r"part-00001\.parquet: sha256 differs"):
-        publish_run(workspace, small, **names)
+        publish_run(workspace, small, *names)
 
 
 def test_a_refused_delivery_is_raised(topics):
     """A broker that does not take a message ends the command instead of losing it."""
     topic = topics.make("paths")
-    sender = Sender(topics.cluster(**{"delivery.timeout.ms": "1", "linger.ms": "0"}).producer())
+    sender = topics.cluster(**{"delivery.timeout.ms": "1", "linger.ms": "0"}).sender()
     sender.send(topic, key=None, value=b"", headers=[])
     with pytest.raises(ReasonloopError, match=f"topic {topic} did not accept a message"):
         sender.flush()

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.unit.publish.streams.topics import Topics, cluster_for_tests
+from tests.unit.publish.topics import Topics, cluster_for_tests
 
 
 @pytest.fixture(scope="session")

@@ -1,1 +1,0 @@
-"""Verification over Kafka topics, an extra; no stage depends on it."""
