@@ -18,7 +18,7 @@ from pipeline_lib.seeding import child_random, child_seed
 from pipeline_lib.store.journal import Journal
 from pipeline_lib.store.shards import split
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
-from pipeline_lib.systems.pacore.synthesis import References, fit_prompt
+from pipeline_lib.systems.pacore.solution import References, fit_prompt
 from pipeline_lib.verify.answer_text import strip_reasoning
 from pipeline_lib.verify.dispatch import Item, Verifier
 
