@@ -15,10 +15,16 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.classmate.cut import Prefix, cut_chain, draw_share, split_steps
+from pipeline_lib.systems.classmate.cut import (
+    Chain,
+    Prefix,
+    cut_chain,
+    draw_share,
+    first_leaks,
+    split_steps,
+)
 from pipeline_lib.systems.classmate.draw_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.systems.classmate.fusion import BlindPath, Fused, add_bonus, fuse, hash_bonus
-from pipeline_lib.systems.classmate.leaks import Chain, first_leaks
 from pipeline_lib.systems.classmate.panel import open_panel
 from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.classmate.peer_query import Answered, PeerQuery

@@ -8,8 +8,7 @@ from pipeline_lib.engines.chat_model import ChatFormat
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random
-from pipeline_lib.systems.classmate.cut import split_steps
-from pipeline_lib.systems.classmate.leaks import Chain
+from pipeline_lib.systems.classmate.cut import Chain, split_steps
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.lines.files import UNKNOWN
 from pipeline_lib.verify.lines.format import Line, read_lines

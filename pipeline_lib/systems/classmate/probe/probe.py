@@ -26,7 +26,7 @@ from pipeline_lib.systems.classmate.body import (
     opened_body,
     peer_identity,
 )
-from pipeline_lib.systems.classmate.leaks import Chain, first_leaks
+from pipeline_lib.systems.classmate.cut import Chain, first_leaks
 from pipeline_lib.systems.classmate.peer import BODY, NO_ROOM, Peer, Question
 from pipeline_lib.systems.classmate.probe.chains import check_questions, donors
 from pipeline_lib.systems.classmate.scoring import judge_answers, most_common_reasons

@@ -11,7 +11,7 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import read_json_lines
-from pipeline_lib.systems.classmate.leaks import Chain
+from pipeline_lib.systems.classmate.cut import Chain
 from pipeline_lib.systems.classmate.peer import NO_ROOM, PeerFailedError
 from pipeline_lib.systems.classmate.probe.probe import ProbeSetting, probe_chains
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer

@@ -6,7 +6,7 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Problem
 from pipeline_lib.study.pages.page import write_page
-from pipeline_lib.systems.classmate.leaks import Chain
+from pipeline_lib.systems.classmate.cut import Chain
 from pipeline_lib.systems.classmate.probe.probe import Probed
 from pipeline_lib.systems.classmate.probe.study import (
     distinct_shares,
