@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pipeline_lib.store.files import read_checked, read_json, write_json
-from pipeline_lib.systems.classmate.scoring import Continuation
+from pipeline_lib.systems.classmate.peer import Continuation
 
 EmptySuccess = dict[str, dict[str, float]]
 """By peer and problem: success of continuations of the empty prefix."""

@@ -25,8 +25,7 @@ from pipeline_lib.systems.classmate.cut import (
 )
 from pipeline_lib.systems.classmate.draw_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.systems.classmate.fusion import BlindPath, Fused, add_bonus, fuse, hash_bonus
-from pipeline_lib.systems.classmate.panel import open_panel
-from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.classmate.peer import Peer, Peers
 from pipeline_lib.systems.classmate.peer_query import Answered, PeerQuery
 from pipeline_lib.train.online.rewards import MakeRewards, RewardFunction, Rewards
 from pipeline_lib.verify.dispatch import Verifier
@@ -57,7 +56,7 @@ def make_classmate_rewards(
         reward = ClassmateReward(
             verified=verified,
             peer_query=PeerQuery(
-                panel=open_panel(peers, params),
+                peers=Peers(peers, params),
                 verifier=verifier,
                 num_continuations=params.num_return_sequences,
                 seed=seed,

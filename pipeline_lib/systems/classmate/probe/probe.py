@@ -27,9 +27,15 @@ from pipeline_lib.systems.classmate.body import (
     peer_identity,
 )
 from pipeline_lib.systems.classmate.cut import Chain, first_leaks
-from pipeline_lib.systems.classmate.peer import BODY, NO_ROOM, Peer, Question
+from pipeline_lib.systems.classmate.peer import (
+    BODY,
+    NO_ROOM,
+    Peer,
+    Question,
+    judge_answers,
+    most_common_reasons,
+)
 from pipeline_lib.systems.classmate.probe.chains import check_questions, donors
-from pipeline_lib.systems.classmate.scoring import judge_answers, most_common_reasons
 from pipeline_lib.verify.dispatch import Verifier, open_verifier
 
 _TOGETHER = 256
