@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.systems.classmate.cut import Prefix
-from pipeline_lib.systems.classmate.draw_files import AskedPrefix, EmptySuccess, rewind
 from pipeline_lib.systems.classmate.peer import (
     Continuation,
     Continuations,
@@ -23,6 +22,7 @@ from pipeline_lib.systems.classmate.peer import (
     lacks_room,
     success,
 )
+from pipeline_lib.systems.classmate.training_files import AskedPrefix, EmptySuccess, rewind
 from pipeline_lib.verify.dispatch import Verifier
 
 _Key = tuple[str, str]
@@ -57,7 +57,7 @@ class PeerQuery:
     num_continuations: int
     seed: int
     folder: pathlib.Path
-    """Of `draw_files`."""
+    """Of `training_files`."""
     _empty: EmptySuccess | None = field(default=None, init=False)
     """Known so far; None before the first draw of this process."""
 
