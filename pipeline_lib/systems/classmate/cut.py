@@ -13,7 +13,7 @@ The first such step is found from the beginnings of the chain: text that follows
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -144,50 +144,34 @@ def first_leaks(chains: Sequence[Chain], verifier: Verifier) -> list[int | None]
     It may if the verifier could not judge the beginning that ends with it: a cut before it is safe.
     """
     problems = {chain.problem.id: chain.problem for chain in chains}
-    # A question may be right itself, as is one to simplify an expression, or have the answer in it.
     asked = {name: [*_candidates(one, one.question, [])] for name, one in problems.items()}
-    in_question = _verdicts(
-        ((one, text) for name, one in problems.items() for text in (one.question, *asked[name])),
-        verifier,
-    )
-    right = {name for name, one in problems.items() if in_question[name, one.question]}
-    stated = {name for name, own in asked.items() if any(in_question[name, text] for text in own)}
-    texts = [
+    texts = [[*_texts(chain)] for chain in chains]
+    keys = dict.fromkeys(
         [
-            (place, text, is_beginning)
-            for place, text, is_beginning in _texts(chain)
-            if chain.problem.id not in (right if is_beginning else stated)
+            *((name, one.question) for name, one in problems.items()),
+            *((name, text) for name, own in asked.items() for text in own),
+            *(
+                (chain.problem.id, text)
+                for chain, own in zip(chains, texts, strict=True)
+                for _, text, _ in own
+            ),
         ]
-        for chain in chains
-    ]
-    verdicts = _verdicts(
-        (
-            (chain.problem, text)
-            for chain, own in zip(chains, texts, strict=True)
-            for _, text, _ in own
-        ),
-        verifier,
     )
-    return [_first(chain, own, verdicts) for chain, own in zip(chains, texts, strict=True)]
+    found = verifier.judge([Item(gold=problems[name].gold, text=text) for name, text in keys])
+    lenient = {key: verdict.lenient for key, verdict in zip(keys, found, strict=True)}
+    # A question may be right itself, as is one to simplify an expression, or have the answer in it.
+    right = {name for name, one in problems.items() if lenient[name, one.question]}
+    stated = {name for name, own in asked.items() if any(lenient[name, text] for text in own)}
 
+    def first(chain: Chain, own: Sequence[tuple[int, str, bool]]) -> int | None:
+        for place, text, is_beginning in own:
+            verdict = lenient[chain.problem.id, text]
+            gives = verdict or (is_beginning and verdict is None)
+            if gives and chain.problem.id not in (right if is_beginning else stated):
+                return place
+        return _marked(chain)
 
-_Verdicts = Mapping[tuple[str, str], bool | None]
-"""Lenient, by problem and text."""
-
-
-def _verdicts(texts: Iterable[tuple[Problem, str]], verifier: Verifier) -> _Verdicts:
-    """The verdicts on texts, of which each is judged once."""
-    items = {(one.id, text): Item(gold=one.gold, text=text) for one, text in texts}
-    found = verifier.judge([*items.values()])
-    return {key: verdict.lenient for key, verdict in zip(items, found, strict=True)}
-
-
-def _first(chain: Chain, texts: Sequence[tuple[int, str, bool]], verdicts: _Verdicts) -> int | None:
-    for place, text, is_beginning in texts:
-        verdict = verdicts[chain.problem.id, text]
-        if verdict or (is_beginning and verdict is None):
-            return place
-    return _marked(chain)
+    return [first(chain, own) for chain, own in zip(chains, texts, strict=True)]
 
 
 def _marked(chain: Chain) -> int | None:
