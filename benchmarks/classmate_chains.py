@@ -32,9 +32,8 @@ from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import child_random
 from pipeline_lib.store.files import read_json_lines, write_json_lines
 from pipeline_lib.study.pages.page import study_tables
-from pipeline_lib.systems.classmate.probe.chains import read_chains
-from pipeline_lib.systems.classmate.probe.probe import Probed
-from pipeline_lib.systems.classmate.probe.study import probe_study
+from pipeline_lib.systems.classmate.probe import Probed, read_chains
+from pipeline_lib.systems.classmate.probe_study import probe_study
 from pipeline_lib.train.bootstrap import make_base_policy
 from pipeline_lib.verify.dispatch import Item, open_verifier
 

@@ -30,7 +30,7 @@ from typing import Any
 from openai import AsyncOpenAI, OpenAI
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from flows.cli.pacore.engine import WorkerOptions, worker_pool
+from flows.cli.pacore.cluster import WorkerOptions, worker_pool
 from flows.server.server import LOOPBACK, unused_port
 from pipeline_lib.engines.chat_model import (
     ChatFormat,

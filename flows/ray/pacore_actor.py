@@ -12,8 +12,12 @@ from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.pacore.settings import require_chat_format
-from pipeline_lib.systems.pacore.worker_pool import PATHS_PER_CALL
-from pipeline_lib.systems.pacore.workers import WorkerCard, WorkerLeavingError, WorkerModel
+from pipeline_lib.systems.pacore.worker_pool import (
+    PATHS_PER_CALL,
+    WorkerCard,
+    WorkerLeavingError,
+    WorkerModel,
+)
 
 _OF_RAY = "RAY_"
 _IN_PROCESS_CALLS = 2

@@ -22,7 +22,7 @@ from flows.ray.watch import cluster_watched, ray_connection
 from flows.run.failures import unwrapped_signals
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
-from pipeline_lib.systems.pacore.workers import Worker, WorkerCard, WorkerLostError
+from pipeline_lib.systems.pacore.worker_pool import Worker, WorkerCard, WorkerLostError
 
 _NAMESPACE = "reasonloop"
 _PREFIX = "pacore-worker/"

@@ -20,7 +20,6 @@ from flows.cli.options import (
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import console, say
-from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.classmate import ClassmateParams, PeerParams
@@ -28,7 +27,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import check_output
 
 if TYPE_CHECKING:
-    from pipeline_lib.systems.classmate.draw_files import AskedPrefix, DrawRecord
+    from pipeline_lib.systems.classmate.training_files import AskedPrefix, DrawRecord
 
 
 @Parameter(name="*")
@@ -114,12 +113,7 @@ def probe(  # noqa: PLR0913 - one argument per option
         reasonloop classmate probe chains.jsonl --classmate s=NAME --url http://host:8000/v1 --set serve.tokenizer=models/small --output probe.jsonl
     """
     loaded = params.load()
-    classmate, given = loaded.classmate, peers.peers(loaded.serve)
-    decoding = Decoding(
-        temperature=classmate.temperature,
-        top_p=classmate.top_p,
-        max_new_tokens=classmate.max_new_tokens,
-    )
+    given = peers.peers(loaded.serve)
     check_output(output, source=source)
     if html is not None:
         check_output(html, source=source)
@@ -127,26 +121,19 @@ def probe(  # noqa: PLR0913 - one argument per option
             raise BadInputError(f"--html {html}: is the --output; choose another")
     from pipeline_lib.problems.trained import trained_on  # noqa: PLC0415 - transformers is slow
     from pipeline_lib.study.pages.page import study_tables, write_page  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.classmate.probe import probe as of_draws  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.classmate.probe import study as of_probe  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.classmate.probe.chains import read_chains  # noqa: PLC0415 - as above
+    from pipeline_lib.systems.classmate import probe as of_chains  # noqa: PLC0415 - as above
+    from pipeline_lib.systems.classmate import probe_study as of_probe  # noqa: PLC0415 - as above
 
-    chains = read_chains(source, step=classmate.step)
-    checked = of_draws.check_peers(given, chains)
-    setting = of_draws.ProbeSetting(
-        samples=samples,
-        decoding=decoding,
-        seed=loaded.seed,
-        shuffled=shuffled,
-        verify=loaded.verify,
-        evaluate=loaded.evaluate,
-    )
+    chains = of_chains.read_chains(source, step=loaded.classmate.step)
+    checked = of_chains.check_peers(given, chains)
     with progress_bar("classmate probe") as moved:
-        probed = of_draws.probe_chains(
+        probed = of_chains.probe_chains(
             chains,
             output,
-            setting,
-            opening=of_draws.opened_peers(checked, log_folder=output.resolve().parent / "logs"),
+            loaded,
+            samples=samples,
+            shuffled=shuffled,
+            opening=of_chains.opened_peers(checked, log_folder=output.resolve().parent / "logs"),
             on_progress=moved,
         )
     study = of_probe.probe_study(probed, loaded.evaluate, seed=loaded.seed)
@@ -217,7 +204,7 @@ def show(
 
 def _read_draw(folder: pathlib.Path, step: int | None) -> "DrawRecord":
     """A draw of the training that was last written to, whose folder is printed."""
-    from pipeline_lib.systems.classmate.draw_files import draw_files, read_draw  # noqa: PLC0415 - after the help
+    from pipeline_lib.systems.classmate.training_files import draw_files, read_draw  # noqa: PLC0415 - after the help
 
     inner = [path for path in folder.iterdir() if path.is_dir()]
     trainings = [files for place in (folder, *inner) if (files := dict(draw_files(place)))]

@@ -18,7 +18,7 @@ from flows.cli.options import (
     Model,
     ParamsOptions,
 )
-from flows.cli.pacore.engine import DEFAULT_WORKERS, WorkerOptions, worker_pool
+from flows.cli.pacore.cluster import DEFAULT_WORKERS, WorkerOptions, worker_pool
 from flows.cli.serving import RestartReport, exit_on_sigterm
 from flows.run.terminal import say
 from pipeline_lib.engines.client.client import OpenAIModel

@@ -17,7 +17,7 @@ from flows.cli.options import (
     Model,
     ParamsOptions,
 )
-from flows.cli.pacore.engine import DEFAULT_WORKERS, WorkerOptions, opened_engine
+from flows.cli.pacore.cluster import DEFAULT_WORKERS, WorkerOptions, opened_engine
 from flows.cli.progress import progress_bar
 from flows.run.terminal import say
 from pipeline_lib.engines.chat_model import Message

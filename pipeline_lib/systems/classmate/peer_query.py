@@ -8,20 +8,21 @@ what an unbroken one asks.
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.systems.classmate.cut import Prefix
-from pipeline_lib.systems.classmate.draw_files import AskedPrefix, EmptySuccess, rewind
-from pipeline_lib.systems.classmate.panel import Asked, Panel
-from pipeline_lib.systems.classmate.peer import Question
-from pipeline_lib.systems.classmate.scoring import (
+from pipeline_lib.systems.classmate.peer import (
+    Continuation,
+    Continuations,
+    Peers,
+    Question,
     count_failures,
     judge_answers,
     lacks_room,
     success,
 )
+from pipeline_lib.systems.classmate.training_files import AskedPrefix, EmptySuccess, rewind
 from pipeline_lib.verify.dispatch import Verifier
 
 _Key = tuple[str, str]
@@ -49,14 +50,14 @@ class Answered:
 
 @dataclass(slots=True, kw_only=True)
 class PeerQuery:
-    """Asks a panel about one draw after another."""
+    """Asks the peers about one draw after another."""
 
-    panel: Panel
+    peers: Peers
     verifier: Verifier
     num_continuations: int
     seed: int
     folder: pathlib.Path
-    """Of `draw_files`."""
+    """Of `training_files`."""
     _empty: EmptySuccess | None = field(default=None, init=False)
     """Known so far; None before the first draw of this process."""
 
@@ -81,7 +82,7 @@ class PeerQuery:
         for place, key in enumerate(keys):
             if key is not None:
                 places.setdefault(key, place)
-        names = [peer.name for peer in self.panel.peers]
+        names = self.peers.names
         by_id = {problem.id: problem for problem in problems}
         asked_ids = dict.fromkeys(name for name, _ in places)
         empty = {
@@ -99,55 +100,60 @@ class PeerQuery:
             ]
             for name in names
         }
-        calls = self.panel.ask(empty), self.panel.ask(asked)
-        return partial(self._finish, problems, keys, [*places], *calls, known)
+        wait_empty, wait_asked = self.peers.ask(empty), self.peers.ask(asked)
+
+        def finish() -> Answered:
+            """Judge what the peers wrote; remember successes from the empty prefix."""
+            from_empty = judge_answers(empty, wait_empty(), self.verifier)
+            judged = judge_answers(asked, wait_asked(), self.verifier)
+            added: EmptySuccess = {}
+            for name, found in from_empty.items():
+                pairs = zip(empty[name], map(success, found), strict=True)
+                added[name] = {one.problem.id: share for one, share in pairs if share is not None}
+                known.setdefault(name, {}).update(added[name])
+            by_key = {name: dict(zip(places, found, strict=True)) for name, found in judged.items()}
+            empty_of = {name: [known[name].get(one.id) for one in problems] for name in judged}
+            return _answered(keys, by_key, from_empty, empty=empty_of, added=added)
+
+        return finish
 
     def _question(self, problem: Problem, prefix: str, *seed_names: str | int) -> Question:
         seeds = consecutive_seeds(self.num_continuations, self.seed, "classmate", *seed_names)
         return Question(problem=problem, prefix=prefix, seeds=tuple(seeds))
 
-    def _finish(
-        self,
-        problems: Sequence[Problem],
-        keys: Sequence[_Key | None],
-        distinct: Sequence[_Key],
-        empty: Asked,
-        asked: Asked,
-        known: EmptySuccess,
-    ) -> Answered:
-        """Wait for the peers and judge what they wrote; remember successes from the empty prefix."""
-        from_empty = judge_answers(empty.questions, empty.answers(), self.verifier)
-        judged = judge_answers(asked.questions, asked.answers(), self.verifier)
-        added: EmptySuccess = {}
-        for name, found in from_empty.items():
-            pairs = zip(empty.questions[name], map(success, found), strict=True)
-            added[name] = {one.problem.id: share for one, share in pairs if share is not None}
-            known.setdefault(name, {}).update(added[name])
-        by_key = {name: dict(zip(distinct, found, strict=True)) for name, found in judged.items()}
-        every = {name: [*from_empty[name], *judged[name]] for name in judged}
-        failures = {name: count_failures(found) for name, found in every.items()}
-        return Answered(
-            scores={
-                name: [success(found[key]) if key is not None else None for key in keys]
-                for name, found in by_key.items()
-            },
-            empty={name: [known[name].get(one.id) for one in problems] for name in judged},
-            crowded={
-                name: [key is not None and lacks_room(found[key]) for key in keys]
-                for name, found in by_key.items()
-            },
-            prefixes=[
-                AskedPrefix(
-                    problem_id=own,
-                    prefix=prefix,
-                    continuations={name: found[own, prefix] for name, found in by_key.items()},
-                )
-                for own, prefix in distinct
-            ],
-            added=added,
-            failures=failures,
-            failure_rates={
-                name: sum(failures[name].values()) / max(1, sum(map(len, found)))
-                for name, found in every.items()
-            },
-        )
+
+def _answered(
+    keys: Sequence[_Key | None],
+    by_key: Mapping[str, Mapping[_Key, Sequence[Continuation]]],
+    from_empty: Mapping[str, Continuations],
+    *,
+    empty: Mapping[str, list[float | None]],
+    added: EmptySuccess,
+) -> Answered:
+    every = {name: [*from_empty[name], *found.values()] for name, found in by_key.items()}
+    failures = {name: count_failures(found) for name, found in every.items()}
+    return Answered(
+        scores={
+            name: [success(found[key]) if key is not None else None for key in keys]
+            for name, found in by_key.items()
+        },
+        empty=empty,
+        crowded={
+            name: [key is not None and lacks_room(found[key]) for key in keys]
+            for name, found in by_key.items()
+        },
+        prefixes=[
+            AskedPrefix(
+                problem_id=own,
+                prefix=prefix,
+                continuations={name: found[own, prefix] for name, found in by_key.items()},
+            )
+            for own, prefix in dict.fromkeys(key for key in keys if key is not None)
+        ],
+        added=added,
+        failures=failures,
+        failure_rates={
+            name: sum(failures[name].values()) / max(1, sum(map(len, found)))
+            for name, found in every.items()
+        },
+    )

@@ -20,7 +20,7 @@ from pipeline_lib.telemetry import record_event
 from pipeline_lib.verify.golds import open_gold_check
 
 KINDS = (COUNTDOWN, MATH)
-"""Of problems whose chains `leaks` reads answers in."""
+"""Of problems whose chains `first_leaks` reads answers in."""
 _KIND = "problems"
 
 

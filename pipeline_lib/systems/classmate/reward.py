@@ -15,13 +15,18 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.classmate.cut import Prefix, cut_chain, draw_share, split_steps
-from pipeline_lib.systems.classmate.draw_files import DrawRecord, RewardedPath, write_draw
+from pipeline_lib.systems.classmate.cut import (
+    Chain,
+    Prefix,
+    cut_chain,
+    draw_share,
+    first_leaks,
+    split_steps,
+)
 from pipeline_lib.systems.classmate.fusion import BlindPath, Fused, add_bonus, fuse, hash_bonus
-from pipeline_lib.systems.classmate.leaks import Chain, first_leaks
-from pipeline_lib.systems.classmate.panel import open_panel
-from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.classmate.peer import Peer, Peers
 from pipeline_lib.systems.classmate.peer_query import Answered, PeerQuery
+from pipeline_lib.systems.classmate.training_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.train.online.rewards import MakeRewards, RewardFunction, Rewards
 from pipeline_lib.verify.dispatch import Verifier
 
@@ -39,7 +44,7 @@ def make_classmate_rewards(
 
     With weight 0 the peers are asked and logged, and the reward is the verified one.
 
-    ``problems`` are of the rows; ``folder`` is of this training's key alone, for `draw_files`.
+    ``problems`` are of the rows; ``folder`` is of this training's key alone, for `training_files`.
 
     Raises:
         BadInputError: the method has no place for the bonus.
@@ -51,7 +56,7 @@ def make_classmate_rewards(
         reward = ClassmateReward(
             verified=verified,
             peer_query=PeerQuery(
-                panel=open_panel(peers, params),
+                peers=Peers(peers, params),
                 verifier=verifier,
                 num_continuations=params.num_return_sequences,
                 seed=seed,

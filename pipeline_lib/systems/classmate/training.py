@@ -17,12 +17,17 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest, stage_key
 from pipeline_lib.systems.classmate.body import check_readable
-from pipeline_lib.systems.classmate.draw_files import sum_failures
-from pipeline_lib.systems.classmate.panel import decoding_of
-from pipeline_lib.systems.classmate.peer import BODY, NO_ROOM, Peer, PeerFailedError, Question
+from pipeline_lib.systems.classmate.peer import (
+    BODY,
+    NO_ROOM,
+    Peer,
+    PeerFailedError,
+    Question,
+    decoding_of,
+    most_common_reasons,
+)
 from pipeline_lib.systems.classmate.reward import check_method, make_classmate_rewards
-from pipeline_lib.systems.classmate.scoring import most_common_reasons
-from pipeline_lib.systems.classmate.trained_peers import write_record
+from pipeline_lib.systems.classmate.training_files import sum_failures, write_record
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.sequence import finished_training

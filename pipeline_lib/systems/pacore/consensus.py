@@ -10,7 +10,6 @@ import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StrictStr, ValidationError
@@ -19,18 +18,11 @@ from pipeline_lib.errors import BadInputError, suggestion
 from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
 from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Row
 from pipeline_lib.store.files import check_output, numbered_json_lines, write_json_lines
-from pipeline_lib.study.selection import (
-    BestOf,
-    CandidatePath,
-    MajorityVote,
-    Selector,
-    WeightedVote,
-    borda_weights,
-    self_certainty,
-)
+from pipeline_lib.study.selection import CandidatePath, make_selectors
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.answer_groups import AnswerBook
 from pipeline_lib.verify.dispatch import open_verifier
@@ -51,6 +43,14 @@ class Method(StrEnum):
     """Votes weighted by the rank of the score."""
     BEST = "best"
     """The answer with the best score."""
+
+
+_RULES = {
+    Method.MAJORITY: Strategy.MAJORITY,
+    Method.WEIGHTED: Strategy.CERTAINTY_VOTE,
+    Method.BORDA: Strategy.BORDA_VOTE,
+    Method.BEST: Strategy.SELF_CERTAINTY,
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,15 +93,8 @@ def consensus_of_file(
 ) -> dict[str, int]:
     """Write one line per question, in the order of the first line of each; return counts.
 
-    Failed requests, of which the text is null, do not count; a question with no other text gets no line.
-
-    Args:
-        source: JSON lines.
-        output: file to write.
-        params: verifier, kind of lines that name none, power of the Borda votes.
-        method: the rule.
-        score: column of scores; None: probability per token.
-        round_number: round of the lines of `pacore batch`, from 1.
+    Failed requests, of which the text is null, do not count; a question with no other text gets no line. ``score``
+    is a column of scores; None: probability per token. ``round_number``, from 1, is of the lines of `pacore batch`.
 
     Raises:
         BadInputError: a line cannot be used, or lacks the score that the method needs; or the method reads
@@ -119,9 +112,7 @@ def consensus_of_file(
             if one.texts:
                 book = AnswerBook(kind=one.kind, verifier=verifier)
                 answers = [book.number(text) for text in one.texts]
-                place, votes, tied = elect(
-                    answers, one.scores, method, borda_power=params.test_time.borda_power
-                )
+                place, votes, tied = elect(answers, one.scores, method, params.test_time)
                 rows.append(
                     {
                         "problem_id": name,
@@ -143,7 +134,10 @@ def consensus_of_file(
 
 
 def elect(
-    answers: Sequence[int | None], scores: Sequence[float], method: Method, *, borda_power: float
+    answers: Sequence[int | None],
+    scores: Sequence[float],
+    method: Method,
+    params: StrategyParams,
 ) -> tuple[int, int, bool]:
     """The place of the first text with the chosen answer, the texts that share it, and if another was as good.
 
@@ -151,20 +145,14 @@ def elect(
     scores.
     """
     # The certainty of a candidate is its score here.
-    selectors: dict[Method, Selector] = {
-        Method.MAJORITY: MajorityVote(),
-        Method.WEIGHTED: WeightedVote(self_certainty),
-        Method.BORDA: WeightedVote(self_certainty, partial(borda_weights, power=borda_power)),
-        Method.BEST: BestOf(self_certainty),
-    }
     candidates = [
         CandidatePath(answer=answer, tokens=0, logprob=None, self_certainty=score)
         for answer, score in zip(answers, scores or [0.0] * len(answers), strict=True)
     ]
-    chances = selectors[method].choose(candidates)
+    chances = make_selectors(params)[_RULES[method]].choose(candidates)
     leaders = [place for place, chance in enumerate(chances) if chance > 0]
     chosen = answers[leaders[0]]
-    votes = sum(answer == chosen for answer in answers) if chosen is not None else 0
+    votes = answers.count(chosen) if chosen is not None else 0
     return leaders[0], votes, len({answers[place] for place in leaders}) > 1
 
 
@@ -243,7 +231,8 @@ def _score(line: _Text, method: Method, column: str | None) -> float:
             raise BadInputError(
                 f"{missing}: method {method} needs it, or --score with a column of scores"
             )
-        return probability_per_token(line.logprob, line.completion_tokens)
+        # The geometric mean of the tokens' probabilities.
+        return math.exp(line.logprob / max(line.completion_tokens, 1))
     value: Any = line.model_dump().get(column)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     least = 0 if method is Method.WEIGHTED else -_MOST
@@ -253,8 +242,3 @@ def _score(line: _Text, method: Method, column: str | None) -> float:
             f"{column}={shown}: method {method} needs a number from {least:g} to {_MOST:g}"
         )
     return float(value)
-
-
-def probability_per_token(logprob: float, tokens: int) -> float:
-    """Geometric mean of the tokens' probabilities: a score in (0, 1]."""
-    return math.exp(logprob / max(tokens, 1))

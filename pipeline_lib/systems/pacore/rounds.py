@@ -17,11 +17,14 @@ from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Re
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import NOTHING, round_cost
 from pipeline_lib.seeding import child_random, consecutive_seeds
-from pipeline_lib.systems.pacore.solution import Question, Round, Solution, given_round
-from pipeline_lib.systems.pacore.synthesis import (
+from pipeline_lib.systems.pacore.solution import (
     FittedPrompt,
+    Question,
     References,
+    Round,
+    Solution,
     fit_prompt,
+    given_round,
     summary_prompt,
 )
 

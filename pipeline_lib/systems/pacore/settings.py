@@ -12,8 +12,7 @@ from pipeline_lib.params.pacore import Compaction, PacoreParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.rounds import Setting, make_plan
-from pipeline_lib.systems.pacore.solution import Question
-from pipeline_lib.systems.pacore.synthesis import VERSION
+from pipeline_lib.systems.pacore.solution import VERSION, Question
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.answer_groups import AnswerBook

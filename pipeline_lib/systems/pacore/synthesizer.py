@@ -17,10 +17,15 @@ from pipeline_lib.records import Row
 from pipeline_lib.store.files import check_output, digest_json, write_json_lines, write_text
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.store.keys import stage_key
-from pipeline_lib.systems.pacore.episodes import Episodes, PromptForm, make_episodes
+from pipeline_lib.systems.pacore.episodes import (
+    OUTCOMES,
+    Episodes,
+    PromptForm,
+    filter_by_syntheses,
+    make_episodes,
+)
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
 from pipeline_lib.systems.pacore.settings import call_tokens, message_of, require_chat_format
-from pipeline_lib.systems.pacore.synthesis_filter import OUTCOMES, filter_by_syntheses
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside
@@ -181,7 +186,7 @@ def _filter(
             together=params.pacore.problems_together,
             verifier=verifier,
             journal=open_journal(named("filter.jsonl"), key=key, replaces_other=True),
-            progress=progress,
+            on_progress=lambda done, total: progress(done, total, {}) if progress else None,
         )
 
 

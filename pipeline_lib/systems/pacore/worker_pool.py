@@ -1,4 +1,4 @@
-"""ChatModel over workers, which join and leave while calls are drawn.
+"""Workers, which join and leave while calls are drawn, and the ChatModel over them.
 
 What is drawn depends on the requests alone: they are cut into parts of one size, whatever the number of workers.
 Each part goes to the least loaded worker of its model, and to another one if that is lost.
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.engines.client.client import ServerChat
@@ -18,19 +19,67 @@ from pipeline_lib.engines.client.response_parsing import OnDelta
 from pipeline_lib.engines.client.session import OnDrawn, complete_all, gather_all, ignore_drawn
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.files import digest_json
-from pipeline_lib.systems.pacore.workers import (
-    Worker,
-    WorkerCard,
-    WorkerLeavingError,
-    WorkerLostError,
-    WorkerModel,
-)
 
 PATHS_PER_CALL = 8
 """Most paths of a request that one worker draws together. Fixed: an engine rounds by the size of its batch."""
 _POLL_S = 1.0
 _RETRIES = 2
 """Of a call whose worker was lost."""
+
+
+class WorkerLostError(Exception):
+    """The worker is gone, or cannot be reached; its call may be sent to another one."""
+
+
+class WorkerLeavingError(Exception):
+    """The worker takes no further calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerModel:
+    """The model of a worker; equal for workers whose completions are the same."""
+
+    name: str
+    """As given to the worker."""
+    identity: str
+    engine: str
+    format_digest: str
+    """Of its chat template."""
+    is_compact: bool
+    """As `ChatFormat.is_compact`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCard:
+    """Capabilities of a worker."""
+
+    node_id: str
+    """Given by its operator."""
+    model: WorkerModel
+    counts_tokens: bool
+    """The room of a prompt is known."""
+    calls_together: int
+    """Calls that it should have at a time, those that wait for the engine included."""
+
+
+class Worker(Protocol):
+    """A worker that takes calls. Prompts are those of `ServerChat`; the worker applies the template."""
+
+    @property
+    def card(self) -> WorkerCard:
+        """Its capabilities."""
+
+    def room(self, prompt: str) -> int | None:
+        """As `ChatModel.room`. WorkerLostError: there is no answer."""
+
+    async def draw(self, request: Request, decoding: Decoding) -> list[Completion]:
+        """The completions of a request, in the order of its seeds.
+
+        Raises:
+            WorkerLostError: the worker was lost before it answered.
+            WorkerLeavingError: nothing was drawn.
+        """
+
 
 Find = Callable[[], Mapping[str, Worker]]
 """The workers of a cluster that take calls now, by an id that no later worker has."""

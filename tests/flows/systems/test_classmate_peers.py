@@ -136,7 +136,7 @@ def ask(peer: Peer, timeout_s: float = PATIENCE_S) -> list[list[str]] | str:
 
 
 def ask_all(peers: Sequence[Peer], timeout_s: float = PATIENCE_S) -> list[object]:
-    """At once, as a panel does."""
+    """At once, as `Peers` does."""
     with ThreadPoolExecutor(len(peers)) as pool:
         return list(pool.map(lambda peer: ask(peer, timeout_s), peers))
 

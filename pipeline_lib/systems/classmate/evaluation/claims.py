@@ -6,7 +6,7 @@ from pipeline_lib.study.headline import claims_of, is_unsolved, measured
 from pipeline_lib.study.pages.wording import arm_in_words, percent
 from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import Difference, Study, holm
-from pipeline_lib.systems.classmate.scoring import TRAINING
+from pipeline_lib.systems.classmate.peer import TRAINING
 
 _MOST_MISSING = 0.01
 """Part of a peer's continuations, or of a policy's paths, without a score up to which there is a finding."""

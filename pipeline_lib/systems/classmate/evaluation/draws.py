@@ -18,9 +18,14 @@ from pipeline_lib.store import shards
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest, stage_key
 from pipeline_lib.systems.classmate.evaluation.prefixes import Asked, Scores
-from pipeline_lib.systems.classmate.panel import open_panel
-from pipeline_lib.systems.classmate.peer import BODY, NO_ROOM, Peer, Question
-from pipeline_lib.systems.classmate.scoring import judge_answers
+from pipeline_lib.systems.classmate.peer import (
+    BODY,
+    NO_ROOM,
+    Peer,
+    Peers,
+    Question,
+    judge_answers,
+)
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Verifier
 from pipeline_lib.verify.judged_paths import judge_paths
@@ -124,7 +129,7 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
     Returns:
         A row for each continuation: peer, problem_id, prefix, text, strict, failure.
     """
-    panel = open_panel(peers, params)
+    asking = Peers(peers, params)
     key = stage_key(
         __name__,
         params={
@@ -154,7 +159,7 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
 
     def draw(part: Sequence[Asked]) -> list[Row]:
         questions = {peer.name: [*map(question, part)] for peer in peers}
-        judged = judge_answers(questions, panel.ask(questions).answers(), verifier)
+        judged = judge_answers(questions, asking.ask(questions)(), verifier)
         return [
             {
                 "peer": name,

@@ -35,9 +35,8 @@ from pipeline_lib.systems.classmate.evaluation.draws import (
 )
 from pipeline_lib.systems.classmate.evaluation.prefixes import asked_for, cut_paths, shuffled
 from pipeline_lib.systems.classmate.evaluation.study import Judged, Policy, classmate_study
-from pipeline_lib.systems.classmate.peer import Peer
-from pipeline_lib.systems.classmate.scoring import HELD_OUT, TRAINING
-from pipeline_lib.systems.classmate.trained_peers import TrainedPeers, read_record
+from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING, Peer
+from pipeline_lib.systems.classmate.training_files import TrainedPeers, read_record
 from pipeline_lib.train.weights.policies import LOG_NAME
 from pipeline_lib.verify.dispatch import open_verifier
 

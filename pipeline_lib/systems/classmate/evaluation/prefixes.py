@@ -9,8 +9,7 @@ import numpy as np
 
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.records import Group
-from pipeline_lib.systems.classmate.cut import Prefix, cut_chain, split_steps
-from pipeline_lib.systems.classmate.leaks import Chain, first_leaks
+from pipeline_lib.systems.classmate.cut import Chain, Prefix, cut_chain, first_leaks, split_steps
 from pipeline_lib.verify.dispatch import Verifier
 
 EMPTY = ""

@@ -30,7 +30,7 @@ from pipeline_lib.systems.classmate.evaluation.prefixes import (
     right_spread,
     shuffled,
 )
-from pipeline_lib.systems.classmate.scoring import HELD_OUT, TRAINING
+from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
 
 RIGHT = "right paths"
 SUBSETS: Mapping[str, Callable[[CutPath], bool]] = {

@@ -8,7 +8,7 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.classmate.leaks import Chain, first_leaks
+from pipeline_lib.systems.classmate.cut import Chain, first_leaks
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.dispatch import open_verifier
 

@@ -198,7 +198,7 @@ def test_it_ends_with_its_parent(compact_peer, tmp_path):
 
 
 def test_asked_from_threads(embedded):
-    """As a panel asks: no call depends on the thread that makes it."""
+    """As `Peers` asks: no call depends on the thread that makes it."""
     found = []
     for _ in range(2):
         thread = threading.Thread(

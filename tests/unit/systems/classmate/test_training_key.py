@@ -8,8 +8,8 @@ from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import write_json
 from pipeline_lib.systems.classmate.evaluation.policies import check_held_out
-from pipeline_lib.systems.classmate.trained_peers import read_record, write_record
 from pipeline_lib.systems.classmate.training import ActorTraining, failure_notes
+from pipeline_lib.systems.classmate.training_files import read_record, write_record
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
 
 PEERS = {"small": "digest"}

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pipeline_lib.engines.chat_model import Request
-from pipeline_lib.systems.pacore.worker_pool import WorkerPool, open_pool
-from pipeline_lib.systems.pacore.workers import WorkerCard, WorkerModel
+from pipeline_lib.systems.pacore.worker_pool import WorkerCard, WorkerModel, WorkerPool, open_pool
 from tests.unit.systems.pacore.scripted_chat import scripted, text_of
 
 

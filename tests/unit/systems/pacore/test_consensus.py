@@ -1,21 +1,17 @@
 """Consensus of several answers to a question, by hand, and of files of texts."""
 
 import json
-import math
 
 import pytest
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.evaluate import StrategyParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.pacore.consensus import (
-    Method,
-    consensus_of_file,
-    elect,
-    probability_per_token,
-)
+from pipeline_lib.systems.pacore.consensus import Method, consensus_of_file, elect
 
 ANSWERS = [0, 1, 1, None]
 SCORES = [0.9, 0.3, 0.4, 5.0]
+LINEAR = StrategyParams(borda_power=1)
 
 
 @pytest.mark.parametrize(
@@ -32,19 +28,13 @@ SCORES = [0.9, 0.3, 0.4, 5.0]
 def test_each_rule(method, place, votes):
     """The earliest text of the leading answer, and the texts that share it."""
     tied = method is Method.BORDA
-    assert elect(ANSWERS, SCORES, method, borda_power=1) == (place, votes, tied)
+    assert elect(ANSWERS, SCORES, method, LINEAR) == (place, votes, tied)
 
 
 def test_no_answer_and_equal_answers_are_no_tie():
     """The first text, without a vote; two texts with the best score and the same answer agree."""
-    assert elect([None, None], [], Method.MAJORITY, borda_power=1) == (0, 0, False)
-    assert elect([3, 3], [1.0, 1.0], Method.BEST, borda_power=1) == (0, 2, False)
-
-
-def test_probability_per_token():
-    """exp(-2 / 4); an empty text has the probability of its one end."""
-    assert probability_per_token(-2.0, 4) == math.exp(-0.5)
-    assert probability_per_token(-2.0, 0) == math.exp(-2)
+    assert elect([None, None], [], Method.MAJORITY, LINEAR) == (0, 0, False)
+    assert elect([3, 3], [1.0, 1.0], Method.BEST, LINEAR) == (0, 2, False)
 
 
 ROUND = {"request_id": "p", "round_responses": [[{"content": "\\boxed{5}"}]]}
@@ -91,14 +81,15 @@ def test_a_gold_in_the_file_changes_nothing(tmp_path):
 
 
 def test_probability_per_token_weighs(tmp_path):
-    """exp(-1/2) = .61 beats 2 exp(-4/2) = .27."""
-    rows = [
-        {"problem_id": "p", "text": "\\boxed{1}", "logprob": -1.0, "completion_tokens": 2},
-        {"problem_id": "p", "text": "\\boxed{2}", "logprob": -4.0, "completion_tokens": 2},
-        {"problem_id": "p", "text": "\\boxed{2}", "logprob": -4.0, "completion_tokens": 2},
+    """exp(-1/2) = .61 beats 2 exp(-4/2) = .27; an empty text has the probability of its one end, exp(-.4) = .67."""
+    one, *two = [
+        {"problem_id": "p", "text": f"\\boxed{{{n}}}", "logprob": logprob, "completion_tokens": 2}
+        for n, logprob in ((1, -1.0), (2, -4.0), (2, -4.0))
     ]
-    assert run(tmp_path, rows, rule(Method.WEIGHTED))[1][0]["text"] == "\\boxed{1}"
-    assert run(tmp_path, rows, rule())[1][0]["text"] == "\\boxed{2}"
+    empty = {**one, "text": "\\boxed{3}", "logprob": -0.4, "completion_tokens": 0}
+    assert run(tmp_path, [one, *two], rule(Method.WEIGHTED))[1][0]["text"] == "\\boxed{1}"
+    assert run(tmp_path, [one, empty], rule(Method.WEIGHTED))[1][0]["text"] == "\\boxed{3}"
+    assert run(tmp_path, [one, *two], rule())[1][0]["text"] == "\\boxed{2}"
 
 
 def test_a_column_of_scores(tmp_path):

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pipeline_lib.params_file import load_params
-from pipeline_lib.systems.pacore.workers import WorkerLostError
+from pipeline_lib.systems.pacore.worker_pool import WorkerLostError
 from tests.unit.engines.scripted_server import MODEL
 from tests.unit.systems.pacore.fake_workers import FakeWorker, found_of, pool_of
 from tests.unit.systems.pacore.running_gateway import running_gateway

@@ -9,8 +9,7 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams, Rsa
 from pipeline_lib.systems.pacore.drive import solve_in_lockstep
 from pipeline_lib.systems.pacore.rounds import Calls, advance, solve
-from pipeline_lib.systems.pacore.solution import Question
-from pipeline_lib.systems.pacore.synthesis import synthesis_in_words
+from pipeline_lib.systems.pacore.solution import Question, synthesis_in_words
 from tests.unit.systems.pacore.scripted_chat import (
     TURNS,
     PlainTurns,

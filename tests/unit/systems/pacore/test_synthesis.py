@@ -1,6 +1,6 @@
 """Synthesis prompts replace the last user message alone."""
 
-from pipeline_lib.systems.pacore.synthesis import (
+from pipeline_lib.systems.pacore.solution import (
     summary_prompt,
     synthesis_prompt,
 )

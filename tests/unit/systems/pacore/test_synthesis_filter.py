@@ -6,7 +6,7 @@ from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.store.journal import open_journal
-from pipeline_lib.systems.pacore.synthesis_filter import filter_by_syntheses
+from pipeline_lib.systems.pacore.episodes import filter_by_syntheses
 from pipeline_lib.verify.dispatch import open_verifier
 from tests.unit.systems.pacore.test_episodes import judged
 

@@ -2,7 +2,7 @@
 
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.systems.pacore.synthesis import compact_synthesis
+from pipeline_lib.systems.pacore.solution import compact_synthesis
 from pipeline_lib.train.bootstrap import make_tokenizer
 from pipeline_lib.train.offline.sft import tokenize
 from pipeline_lib.train.online.rewards import make_verified_reward

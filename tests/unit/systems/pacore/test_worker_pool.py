@@ -11,8 +11,11 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.sampling.compute_cost import request_cost
 from pipeline_lib.systems.pacore.drive import solve_all
-from pipeline_lib.systems.pacore.worker_pool import PATHS_PER_CALL
-from pipeline_lib.systems.pacore.workers import WorkerLeavingError, WorkerLostError
+from pipeline_lib.systems.pacore.worker_pool import (
+    PATHS_PER_CALL,
+    WorkerLeavingError,
+    WorkerLostError,
+)
 from tests.unit.systems.pacore.fake_workers import FakeWorker, found_of, pool_of
 from tests.unit.systems.pacore.scripted_chat import DECODING, TURNS, question, setting, text_of
 

@@ -5,7 +5,7 @@ import pytest
 from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import Difference, Study
 from pipeline_lib.systems.classmate.evaluation.claims import claims, gains
-from pipeline_lib.systems.classmate.scoring import HELD_OUT, TRAINING
+from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
 
 ACCURACY = "pass@1"
 

@@ -16,7 +16,7 @@ from pipeline_lib.systems.classmate.evaluation.study import (
     contrasts,
     policy_series,
 )
-from pipeline_lib.systems.classmate.scoring import HELD_OUT, TRAINING
+from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
 from tests.unit.study.judged_groups import judged_group
 from tests.unit.systems.classmate.evaluation.cut_problems import SHARE, cut_path, scores_of
 

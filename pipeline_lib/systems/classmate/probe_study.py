@@ -18,9 +18,9 @@ from pipeline_lib.study.pages.page import Example, Page, ShownText, ShownTexts
 from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.pages.wording import EMPTY, percent, points, score
 from pipeline_lib.study.study import Arm, Contrast, Point, Series, Study, make_study
-from pipeline_lib.systems.classmate.leaks import Chain
-from pipeline_lib.systems.classmate.probe.probe import Probed
-from pipeline_lib.systems.classmate.scoring import HELD_OUT
+from pipeline_lib.systems.classmate.cut import Chain
+from pipeline_lib.systems.classmate.peer import HELD_OUT
+from pipeline_lib.systems.classmate.probe import Probed
 from pipeline_lib.terminal_text import one_line
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)

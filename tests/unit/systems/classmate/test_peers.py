@@ -1,16 +1,19 @@
-"""The panel: at once, one deadline, failures as data."""
+"""Peers are asked at once, under one deadline; their failures are data."""
 
 import threading
 import time
 
 import pytest
 
-from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.records import FinishReason, Problem
-from pipeline_lib.systems.classmate.panel import Panel, open_panel
-from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
+from pipeline_lib.systems.classmate.peer import (
+    PeerFailedError,
+    Peers,
+    Question,
+    decoding_of,
+)
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
 
 PROBLEM = Problem(id="p", question="?", gold=CountdownGold(numbers=(2, 3), target=5), source="test")
@@ -32,8 +35,8 @@ class BrokenPeer(ScriptedPeer):
 
 
 def ask(*peers, timeout_s=5.0):
-    panel = Panel(peers=peers, decoding=Decoding(), timeout_s=timeout_s)
-    return panel.ask({peer.name: QUESTIONS for peer in peers}).answers()
+    asking = Peers(peers, ClassmateParams(timeout_s=timeout_s))
+    return asking.ask({peer.name: QUESTIONS for peer in peers})()
 
 
 def texts(answers):
@@ -102,9 +105,9 @@ def test_a_call_waits_for_the_one_before_it():
         release.wait(60)
         return [[], []]
 
-    panel = Panel(peers=[BrokenPeer("x", hang)], decoding=Decoding(), timeout_s=0.2)
-    panel.ask({"x": QUESTIONS})
-    answers = panel.ask({"x": QUESTIONS}).answers()
+    peers = Peers([BrokenPeer("x", hang)], ClassmateParams(timeout_s=0.2))
+    peers.ask({"x": QUESTIONS})
+    answers = peers.ask({"x": QUESTIONS})()
     release.set()
     assert "busy" in reasons(answers["x"])[1][0]
     assert asked == [2]
@@ -123,14 +126,12 @@ def test_a_bug_is_raised():
 def test_a_peer_without_questions_is_not_called():
     """Its answers are empty."""
     peer = ScriptedPeer(name="x", write=lambda *_: "ok")
-    panel = open_panel([peer], ClassmateParams())
-    assert panel.ask({"x": []}).answers() == {"x": []}
+    assert Peers([peer], ClassmateParams()).ask({"x": []})() == {"x": []}
     assert peer.calls == []
 
 
 def test_decoding_follows_the_params():
     """Greedy is temperature 0, whatever the temperature says."""
-    greedy = open_panel([], ClassmateParams(do_sample=False, timeout_s=7, max_new_tokens=9))
-    assert (greedy.decoding.temperature, greedy.timeout_s) == (0.0, 7)
-    assert greedy.decoding.max_new_tokens == 9
-    assert open_panel([], ClassmateParams()).decoding.temperature == 0.7
+    greedy = decoding_of(ClassmateParams(do_sample=False, max_new_tokens=9))
+    assert (greedy.temperature, greedy.max_new_tokens) == (0.0, 9)
+    assert decoding_of(ClassmateParams()).temperature == 0.7

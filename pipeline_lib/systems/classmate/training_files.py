@@ -1,7 +1,8 @@
-"""What was asked, answered and rewarded at each training step: one JSON file a draw.
+"""Files of a training with peers: its draws, and the record of its peers in the folder of the policy.
 
-For `show`, for counts of failures over a whole training, and for resume: the success from the empty
-prefix is asked once per problem, so a resumed training reads it from the draws before its checkpoint.
+A draw, one JSON file, is what was asked, answered and rewarded at a step: for `show`, for counts of failures, and
+for resume. The success from the empty prefix is asked once per problem, so a resumed training reads it from the draws
+before its checkpoint.
 """
 
 import pathlib
@@ -10,8 +11,46 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
+from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.store.files import read_checked, read_json, write_json
-from pipeline_lib.systems.classmate.scoring import Continuation
+from pipeline_lib.systems.classmate.peer import Continuation
+
+_FILE = "classmates.json"
+
+
+class TrainedPeers(BaseModel):
+    """The peers of a training, and what their success was used for."""
+
+    model_config = ConfigDict(frozen=True)
+
+    identities: dict[str, str]
+    """By name; see `body.peer_identity`."""
+    weight: float
+    bonus: str
+
+    @property
+    def is_blind(self) -> bool:
+        """True if a hash dealt the bonus."""
+        return self.bonus == "blind" and self.weight > 0
+
+
+def write_record(
+    folder: pathlib.Path, identities: Mapping[str, str], params: ClassmateParams
+) -> None:
+    """Write the record into the folder of a policy; it is no part of the model's identity."""
+    record = TrainedPeers(
+        identities=dict(identities), weight=params.classmate_reward_weight, bonus=params.bonus
+    )
+    write_json(folder / _FILE, record.model_dump())
+
+
+def read_record(model: str) -> TrainedPeers | None:
+    """The record of a policy; None if it was trained without peers, or is no folder."""
+    file = pathlib.Path(model) / _FILE
+    return read_checked(file, TrainedPeers, remedy="train it again") if file.is_file() else None
+
 
 EmptySuccess = dict[str, dict[str, float]]
 """By peer and problem: success of continuations of the empty prefix."""

@@ -1,33 +1,21 @@
-"""A probe from chains to lines: order, leaks, interrupted commands."""
+"""A probe from chains to lines: files of chains, order, leaks, donors, interrupted commands."""
 
+import json
 from contextlib import nullcontext
 
 import pytest
 
-from pipeline_lib.engines.chat_model import Completion, Decoding
+from pipeline_lib.engines.chat_model import Completion
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import read_json_lines
-from pipeline_lib.systems.classmate.leaks import Chain
+from pipeline_lib.systems.classmate.cut import Chain
 from pipeline_lib.systems.classmate.peer import NO_ROOM, PeerFailedError
-from pipeline_lib.systems.classmate.probe.probe import ProbeSetting, probe_chains
+from pipeline_lib.systems.classmate.probe import check_questions, donors, probe_chains, read_chains
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
-
-DECODING = Decoding(max_new_tokens=9)
-
-
-def setting(*, samples=40, seed=7, shuffled=False):
-    return ProbeSetting(
-        samples=samples,
-        decoding=DECODING,
-        seed=seed,
-        shuffled=shuffled,
-        verify=VerifyParams(),
-        evaluate=EvaluateParams(),
-    )
+from tests.unit.systems.pacore.scripted_chat import PlainTurns
 
 
 def chains(count=4):
@@ -46,10 +34,10 @@ def finish(prefix, seed):
     return "5+5=10" if prefix == "2+3=5\n" and seed % 2 == 0 else ""
 
 
-def probe(peers, output, found=None, own=None, **changes):
-    return probe_chains(
-        found or chains(), output, own or setting(**changes), opening=nullcontext(peers)
-    )
+def probe(peers, output, found=None, *, seed=7, **options):
+    options = {"samples": 40, "shuffled": False} | options
+    params = Params(seed=seed)
+    return probe_chains(found or chains(), output, params, opening=nullcontext(peers), **options)
 
 
 def test_lines_in_the_order_of_the_chains(tmp_path):
@@ -123,11 +111,9 @@ def test_a_chain_larger_than_a_group_is_a_group(tmp_path):
 def test_progress_counts_pairs_of_chain_and_peer(tmp_path):
     """Two groups of two chains for each of two peers: 0, 2, 4, 6 and 8 of 8."""
     seen = []
-    probe_chains(
-        chains(),
+    probe(
+        [ScriptedPeer(name=name, write=finish) for name in "pq"],
         tmp_path / "out.jsonl",
-        setting(),
-        opening=nullcontext([ScriptedPeer(name=name, write=finish) for name in "pq"]),
         on_progress=lambda done, total: seen.append((done, total)),
     )
     assert seen == [(0, 8), (2, 8), (4, 8), (6, 8), (8, 8)]
@@ -138,9 +124,7 @@ def test_verdicts_of_other_code_are_not_continued(tmp_path, monkeypatch):
     output = tmp_path / "out.jsonl"
     with pytest.raises(PeerFailedError):
         probe([Failing(name="p", write=finish)], output)
-    monkeypatch.setattr(
-        "pipeline_lib.systems.classmate.probe.probe.code_digest", lambda module: module
-    )
+    monkeypatch.setattr("pipeline_lib.systems.classmate.probe.code_digest", lambda module: module)
     with pytest.raises(BadInputError, match="of another input, model, setting or version"):
         probe([ScriptedPeer(name="p", write=finish)], output)
 
@@ -212,3 +196,80 @@ def test_a_peer_that_draws_nothing_stops_the_probe(tmp_path):
 
     found = probe([ShortPeer(name="p", write=None)], tmp_path / "short.jsonl")
     assert f"{NO_ROOM}3 tokens (480)" in found.notes[0]
+
+
+SUM = {"kind": "countdown", "numbers": [3, 5, 3], "target": 24, "text": "3+5=8\n8*3=24"}
+WORDS = {"gold": "18", "question": "What is 9 + 9?", "text": "9 + 9 is\n\n18.\nSo 18."}
+
+
+def written(tmp_path, *lines):
+    path = tmp_path / "chains.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    return path
+
+
+def test_the_steps_of_a_line(tmp_path):
+    """Two lines of Countdown are two steps, which joined are the text."""
+    [chain] = read_chains(written(tmp_path, {"id": "a", **SUM}), step="\n")
+    assert [*chain.steps] == ["3+5=8\n", "8*3=24"]
+    assert (chain.id, chain.problem.gold.target) == ("a", 24)
+
+
+def test_another_separator(tmp_path):
+    """The same text is one step where steps end with an empty line that it lacks."""
+    [chain] = read_chains(written(tmp_path, {"id": "a", **SUM}), step="\n\n")
+    assert [*chain.steps] == [SUM["text"]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "no chains"),
+        ([{"id": "a", **SUM}] * 2, ":2: id: 'a' is also at line 1"),
+        ([{"problem_id": "a", **SUM}, {"id": "a#0", **SUM}], ":2: id: 'a#0' is also at line 1"),
+        ([{"id": "a", **SUM, "text": None}], "'a': text: has no step"),
+        ([{"id": "a", **SUM, "text": " \n "}], "'a': text: has no step"),
+        ([{"id": "a", **SUM, "text": "3+5=8\ud800"}], "'a': text: has a lone surrogate"),
+        ([{"id": "a", **SUM, "question": "\ud800"}], "'a': question: has a lone surrogate"),
+        ([{"id": "a", "kind": "countdown", "text": "x"}], ":1: numbers"),
+        ([{"id": "a", **SUM, "kind": "chess"}], ":1: kind='chess'"),
+    ],
+)
+def test_unusable_files(tmp_path, lines, message):
+    """File, line or id, and remedy in one line."""
+    with pytest.raises(BadInputError) as caught:
+        read_chains(written(tmp_path, *lines), step="\n")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_prompt_of_the_gold_needs_no_question(tmp_path):
+    """Countdown without a question: a base model's prompt is `3,5,3=24`, a chat model's is in words."""
+    chains = read_chains(written(tmp_path, {"id": "a", **SUM}), step="\n")
+    check_questions(chains, None, peer="base")
+    with pytest.raises(
+        BadInputError, match=r"'a': question: is missing, and classmate chat .*words"
+    ):
+        check_questions(chains, PlainTurns(), peer="chat")
+
+
+def test_a_prompt_in_words_needs_a_question(tmp_path):
+    """Math has no compact prompt: without a question even a base model's prompt cannot be rendered."""
+    asked, bare = {"id": "a", **WORDS}, {"id": "b", **WORDS, "question": ""}
+    chains = read_chains(written(tmp_path, asked, bare), step="\n")
+    check_questions(chains[:1], None, peer="base")
+    with pytest.raises(BadInputError, match="'b': question"):
+        check_questions(chains, None, peer="base")
+
+
+def test_donors_are_of_other_problems(tmp_path):
+    """Three chains of problem p and three of q: each has a donor of the other problem, the same for a seed."""
+    lines = [{"id": f"{p}{n}", "problem_id": p, **SUM} for p in "pq" for n in range(3)]
+    chains = read_chains(written(tmp_path, *lines), step="\n")
+    found = donors(chains, seed=7)
+    assert {name[0] + donor.id[0] for name, donor in found.items()} == {"pq", "qp"}
+    assert len(found) == 6
+    assert found == donors(chains, seed=7)
+    assert any(found != donors(chains, seed=seed) for seed in range(8))
+    with pytest.raises(BadInputError, match="--shuffled: all chains are of problem 'p'"):
+        donors(chains[:3], seed=7)

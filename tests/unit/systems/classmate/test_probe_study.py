@@ -6,9 +6,9 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Problem
 from pipeline_lib.study.pages.page import write_page
-from pipeline_lib.systems.classmate.leaks import Chain
-from pipeline_lib.systems.classmate.probe.probe import Probed
-from pipeline_lib.systems.classmate.probe.study import (
+from pipeline_lib.systems.classmate.cut import Chain
+from pipeline_lib.systems.classmate.probe import Probed
+from pipeline_lib.systems.classmate.probe_study import (
     distinct_shares,
     lift_table,
     probe_page,
