@@ -8,8 +8,7 @@ from pipeline_lib.engines.chat_model import ChatFormat
 from pipeline_lib.engines.scored_text import ScoredText, Scorer
 from pipeline_lib.records import FinishReason, Path, Problem, Row
 from pipeline_lib.sampling.prompts import render
-from pipeline_lib.verify.answer_groups import AnswerBook
-from pipeline_lib.verify.dispatch import Verifier
+from pipeline_lib.verify.dispatch import AnswerBook, Verifier
 
 KIND = "measures"
 

@@ -32,8 +32,7 @@ from pipeline_lib.study.selection import (
     self_certainty,
 )
 from pipeline_lib.terminal_text import one_line
-from pipeline_lib.verify.answer_groups import AnswerBook
-from pipeline_lib.verify.dispatch import open_verifier
+from pipeline_lib.verify.dispatch import AnswerBook, open_verifier
 
 _MOST = 1e300
 """The sum of the weights of a question must be finite, too."""

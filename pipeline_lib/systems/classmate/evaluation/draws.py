@@ -22,8 +22,7 @@ from pipeline_lib.systems.classmate.panel import open_panel
 from pipeline_lib.systems.classmate.peer import BODY, NO_ROOM, Peer, Question
 from pipeline_lib.systems.classmate.scoring import judge_answers
 from pipeline_lib.verdicts import Verdict
-from pipeline_lib.verify.dispatch import Verifier
-from pipeline_lib.verify.judged_paths import judge_paths
+from pipeline_lib.verify.dispatch import Verifier, judge_paths
 
 _TOGETHER = 128
 """Prefixes that each peer is asked at once."""
