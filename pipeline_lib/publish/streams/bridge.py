@@ -19,8 +19,7 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.publish.streams.kafka import Cluster, Header, Sender, encoded, key_of, reason
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Verifier
-from pipeline_lib.verify.lines.files import judge_lines, verdict_row
-from pipeline_lib.verify.lines.format import Line, parse_line
+from pipeline_lib.verify.lines import Line, judge_lines, parse_line, verdict_row
 
 CHUNK_MESSAGES = 256
 """Messages judged together."""

@@ -15,8 +15,7 @@ from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.store.workspace import DrawFolders, Workspace
 from pipeline_lib.verdicts import Verdict
-from pipeline_lib.verify.lines.files import verdict_row
-from pipeline_lib.verify.lines.format import path_line
+from pipeline_lib.verify.lines import path_line, verdict_row
 
 
 @dataclass(slots=True, kw_only=True)

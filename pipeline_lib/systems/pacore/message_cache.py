@@ -19,7 +19,7 @@ from pipeline_lib.kinds.table import KINDS, kind_of
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.sampling.prompts import instruction
 from pipeline_lib.store.files import numbered_json_lines
-from pipeline_lib.verify.lines.format import Line, read_lines
+from pipeline_lib.verify.lines import Line, read_lines
 
 Ask = Callable[[Problem], str]
 """From a problem to the user's message."""

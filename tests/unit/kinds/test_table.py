@@ -13,7 +13,7 @@ from pipeline_lib.sampling.prompts import render
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.dispatch import AnswerBook, Item, open_verifier
 from pipeline_lib.verify.golds import open_gold_check
-from pipeline_lib.verify.lines.format import read_lines
+from pipeline_lib.verify.lines import read_lines
 from tests.unit.kinds.examples import EXAMPLES
 
 each_kind = pytest.mark.parametrize("name", KINDS)

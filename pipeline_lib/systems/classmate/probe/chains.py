@@ -11,8 +11,7 @@ from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.classmate.cut import split_steps
 from pipeline_lib.systems.classmate.leaks import Chain
 from pipeline_lib.terminal_text import one_line
-from pipeline_lib.verify.lines.files import UNKNOWN
-from pipeline_lib.verify.lines.format import Line, read_lines
+from pipeline_lib.verify.lines import UNKNOWN, Line, read_lines
 
 _SHOWN_CHARACTERS = 60
 _SURROGATE = re.compile("[\ud800-\udfff]")

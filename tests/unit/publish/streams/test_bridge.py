@@ -8,7 +8,7 @@ import pytest
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.publish.streams import kafka
-from pipeline_lib.verify.lines.files import verify_lines
+from pipeline_lib.verify.lines import verify_lines
 from tests.unit.publish.streams.topics import GROUP, bridged
 
 LINES = [
