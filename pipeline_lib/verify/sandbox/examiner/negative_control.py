@@ -22,8 +22,7 @@ from pipeline_lib.verify.sandbox.examiner.argument_mutations import identity_fau
 from pipeline_lib.verify.sandbox.examiner.remote_exceptions import CandidateError
 from pipeline_lib.verify.sandbox.examiner.session import ExaminerResult, Session
 from pipeline_lib.verify.sandbox.examiner.test_run import TestRun
-from pipeline_lib.verify.sandbox.protocol.channel import Channel
-from pipeline_lib.verify.sandbox.protocol.codec import NotPlainError, decode, encode
+from pipeline_lib.verify.sandbox.protocol import Channel, NotPlainError, decode, encode
 
 _FAR = 10**9
 """A multiple of the value, beyond any tolerance."""

@@ -19,13 +19,16 @@ from pipeline_lib.verify.sandbox.examiner.remote_exceptions import (
     rebuild_exception,
     to_candidate_error,
 )
-from pipeline_lib.verify.sandbox.protocol.channel import (
+from pipeline_lib.verify.sandbox.protocol import (
+    SUBCLASS_MARK,
     Channel,
     ChannelClosedError,
     FrameTooLargeError,
+    NotPlainError,
+    Records,
+    decode,
+    encode,
 )
-from pipeline_lib.verify.sandbox.protocol.codec import SUBCLASS_MARK, NotPlainError, decode, encode
-from pipeline_lib.verify.sandbox.protocol.records import Records
 
 GONE = "the candidate closed its channel"
 NO_ANSWER = "the candidate's answer is not one"
