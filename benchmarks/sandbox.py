@@ -28,7 +28,7 @@ from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.data_set import RawRow
-from pipeline_lib.problems.python_code import humaneval_problem
+from pipeline_lib.problems.row_parsers import humaneval_problem
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.code.judge import CodeJudge
 from pipeline_lib.verify.sandbox.client import JailRefusedError, TestSuite

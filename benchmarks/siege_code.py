@@ -17,7 +17,7 @@ from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.data_set import RawRow
-from pipeline_lib.problems.python_code import humaneval_problem, mbpp_problem
+from pipeline_lib.problems.row_parsers import humaneval_problem, mbpp_problem
 from pipeline_lib.verify.code.judge import CodeJudge
 from pipeline_lib.verify.sandbox.tiers import open_tier
 

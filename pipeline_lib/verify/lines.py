@@ -36,8 +36,7 @@ from pydantic import (
 )
 
 from pipeline_lib.errors import BadInputError, Faults
-from pipeline_lib.kinds.kind import Gold
-from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
+from pipeline_lib.kinds.kind import DistinctIds, Gold, Name, line_error
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.paths import VerifyParams

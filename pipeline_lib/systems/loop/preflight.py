@@ -7,8 +7,8 @@ from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.loading import GENERATED
 from pipeline_lib.problems.splits import make_splits
-from pipeline_lib.problems.table import GENERATED
 from pipeline_lib.store.files import read_json
 from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.store.workspace import Workspace

@@ -16,8 +16,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StrictStr, ValidationError
 
 from pipeline_lib.errors import BadInputError, suggestion
-from pipeline_lib.kinds.kind import Kind
-from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
+from pipeline_lib.kinds.kind import DistinctIds, Kind, Name, line_error
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Row
