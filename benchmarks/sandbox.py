@@ -30,7 +30,7 @@ from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.row_parsers import humaneval_problem
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox.client import JailRefusedError, TestSuite
 from pipeline_lib.verify.sandbox.docker import IMAGE, DockerSandbox
 from pipeline_lib.verify.sandbox.tiers import open_tier

@@ -18,7 +18,7 @@ from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.row_parsers import humaneval_problem, mbpp_problem
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox.tiers import open_tier
 
 STRIDE = 15

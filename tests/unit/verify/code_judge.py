@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.params.paths import CodeLimits
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox.tiers import open_tier
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner.argument_mutations import inside, overwrite, read_names
 from pipeline_lib.verify.sandbox.examiner.process_state import ProcessState
-from pipeline_lib.verify.sandbox.examiner.remote_exceptions import (
+from pipeline_lib.verify.sandbox.examiner.rewriting import (
     Raised,
     rebuild_exception,
     to_candidate_error,

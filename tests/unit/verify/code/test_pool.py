@@ -5,7 +5,7 @@ import psutil
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verify.code.judge import CodeJudge, open_judge
+from pipeline_lib.verify.code import CodeJudge, open_judge
 from pipeline_lib.verify.pool import MAX_STRAGGLERS, Pool
 from tests.unit.verify.code_judge import open_code_judge
 

@@ -18,7 +18,7 @@ import pytest
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox import tiers
 from pipeline_lib.verify.sandbox.client import JailRefusedError, TestSuite
 from pipeline_lib.verify.sandbox.docker import DockerSandbox

@@ -17,7 +17,7 @@ from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox.client import JailedInterpreter, JailRefusedError, TestSuite
 from pipeline_lib.verify.sandbox.jail.isolation import SCRATCH
 from pipeline_lib.verify.sandbox.tiers import open_tier, probe_tiers
