@@ -122,7 +122,7 @@ def by_tier(name: str, stack: ExitStack) -> Judge:
 def with_control(name: str, stack: ExitStack) -> Judge:
     """The whole verdict: extraction, run, and the negative control."""
     limits = CodeLimits(timeout_s=TIMEOUT_S, tier=name)  # type: ignore[arg-type]
-    code_judge = stack.enter_context(CodeJudge(open_tier(limits)))
+    code_judge = stack.enter_context(contextlib.closing(CodeJudge(open_tier(limits))))
 
     def judge(program: Program) -> bool:
         gold = CodeGold(entry_point=program.entry_point, tests=program.tests)

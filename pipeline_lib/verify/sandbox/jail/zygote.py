@@ -192,7 +192,7 @@ class Zygote:
     def serve(self, control: socket.socket) -> None:
         """Answer requests on ``control`` in turn.
 
-        The descriptors of a request are the program; the tests, an encoded `TestSuite`; a file for
+        The descriptors of a request are the program; the tests, as JSON; a file for
         the examiner's result; one for what the program prints; and its input if it is run as a
         process. Their contents never enter the memory of this process.
         """

@@ -59,7 +59,8 @@ def test_the_same_verdicts_as_one_after_another():
 def test_nothing_is_left_of_the_jails():
     """Processes and descriptors are after a batch with slow programs what they were before."""
     process = psutil.Process()
-    open_code_judge().close()
+    with open_code_judge():
+        pass
     children, descriptors = process.children(recursive=True), process.num_fds()
     with open_judge(VerifyParams(code=CodeLimits(timeout_s=1.0)), workers=2) as pool:
         verdicts = pool.judge([(GOLD, program) for program in [SLEEPS] * 3 + [RIGHT]])
