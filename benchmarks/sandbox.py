@@ -28,9 +28,9 @@ from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.data_set import RawRow
-from pipeline_lib.problems.python_code import humaneval_problem
+from pipeline_lib.problems.row_parsers import humaneval_problem
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox.client import JailRefusedError, TestSuite
 from pipeline_lib.verify.sandbox.docker import IMAGE, DockerSandbox
 from pipeline_lib.verify.sandbox.tiers import open_tier
@@ -122,7 +122,7 @@ def by_tier(name: str, stack: ExitStack) -> Judge:
 def with_control(name: str, stack: ExitStack) -> Judge:
     """The whole verdict: extraction, run, and the negative control."""
     limits = CodeLimits(timeout_s=TIMEOUT_S, tier=name)  # type: ignore[arg-type]
-    code_judge = stack.enter_context(CodeJudge(open_tier(limits)))
+    code_judge = stack.enter_context(contextlib.closing(CodeJudge(open_tier(limits))))
 
     def judge(program: Program) -> bool:
         gold = CodeGold(entry_point=program.entry_point, tests=program.tests)

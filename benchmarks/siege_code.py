@@ -11,14 +11,15 @@ import json
 import pathlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.problems.data_set import RawRow
-from pipeline_lib.problems.python_code import humaneval_problem, mbpp_problem
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.problems.row_parsers import humaneval_problem, mbpp_problem
+from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox.tiers import open_tier
 
 STRIDE = 15
@@ -140,7 +141,7 @@ def main() -> None:
     add_output(parser)
     arguments = parser.parse_args()
     counts: dict[tuple[str, str], Counter[bool | None]] = {}
-    with CodeJudge(open_tier(CodeLimits(timeout_s=5))) as judge:
+    with closing(CodeJudge(open_tier(CodeLimits(timeout_s=5)))) as judge:
         for kind, style, gold, text in cases(arguments.data):
             verdict = judge.judge(gold, text)
             key = (kind, style.partition(",")[0])

@@ -154,7 +154,7 @@ def measure(params: Params, root: pathlib.Path, *, num_shards: int, wait_s: floa
         verify_round,
     )
     from flows.ray.runners import cluster  # noqa: PLC0415 - after the server's address is set
-    from pipeline_lib.verify.pooled_verifiers import close_pooled_verifiers  # noqa: PLC0415 - as above
+    from pipeline_lib.verify.dispatch import close_pooled_verifiers  # noqa: PLC0415 - as above
 
     sides = {
         "passes": {"sample": sample_round, "verify": verify_round},

@@ -26,7 +26,7 @@ from benchmarks.lib.verification.load import cpu_seconds, hostile_batch, ray_wor
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verify.dispatch import Item, open_verifier
-from pipeline_lib.verify.math.workers.worker_process import _WARM_UP
+from pipeline_lib.verify.math.worker_process import _WARM_UP
 
 MAX_SHOWN_CHARS = 60
 

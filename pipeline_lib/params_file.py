@@ -14,7 +14,7 @@ from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.table import check_data_set
+from pipeline_lib.problems.loading import check_data_set
 from pipeline_lib.store.files import write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule

@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, StrictStr, model_validator
 
-from pipeline_lib.kinds.kind import Kind
-from pipeline_lib.kinds.line_fields import Name
+from pipeline_lib.kinds.kind import Kind, Name
 
 _CALCULATOR_MARK = re.compile(r"<<[^<>]*>>")
 _FINAL_LINE = re.compile(r"\n?####[^\n]*\s*\Z")

@@ -86,7 +86,7 @@ PROGRAM = Kind(
         "writes standard output."
     ),
     solution_texts=lambda _gold, solution: [f"```python\n{solution.strip()}\n```"],
-    judge="pipeline_lib.verify.code.judge:open_program_judge",
+    judge="pipeline_lib.verify.code:open_program_judge",
     show_gold=lambda gold: "\n".join(f"{given}-> {wanted}" for given, wanted in gold.tests),
     read_line=_read_line,
     write_line=_write_line,

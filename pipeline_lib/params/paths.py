@@ -42,7 +42,7 @@ class PrepareParams(Section):
     """The data set and the sizes of its splits."""
 
     dataset: str = "countdown"
-    """A name in `problems.table`, which `params_file` checks."""
+    """A name in `problems.loading`, which `params_file` checks."""
     source: str | None = None
     """A folder in the data set's original format, or a hub id; not used by generated data."""
     max_steps: Count | None = None

@@ -1,12 +1,14 @@
-"""A data set that is loaded: the layout of its files, the parser of its rows, and a row as published."""
+"""A data set that is loaded: the layout of its files, the parser of its rows, and its rows as published."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.records import Problem
+from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_json
 
 BY_SPLIT = ("{split}.jsonl", "{split}.jsonl.gz", "{split}-*.parquet", "data/{split}-*.parquet")
 """Usual patterns of a split's files: JSON lines, or a hub's parquet export."""
@@ -93,3 +95,81 @@ class DataSet:
     def published(self, split: str) -> str:
         """The publisher's name of a split."""
         return self.published_splits.get(split, split)
+
+
+def source_identity(source: str | None) -> dict[str, str]:
+    """Digest of a folder's files, as an input of a stage key; of a hub id, the id; empty for None."""
+    if source is None:
+        return {}
+    root = pathlib.Path(source).expanduser()
+    files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else []
+    digests = {str(path.relative_to(root)): digest_file(path) for path in files}
+    return {"folder": digest_json(digests) if digests else source}
+
+
+def folder_rows(folder: pathlib.Path, patterns: Sequence[str]) -> list[RawRow] | None:
+    """Rows of the files that the first matching pattern finds, or None if no pattern matches.
+
+    Raises:
+        BadInputError: a file that cannot be read; the message names file and line.
+    """
+    for pattern in patterns:
+        files = sorted(folder.glob(pattern))
+        if files:
+            placed = (item for file in files for item in _file_rows(file))
+            return [
+                RawRow(fields=fields, where=where, index=index)
+                for index, (where, fields) in enumerate(placed)
+            ]
+    return None
+
+
+def _file_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if file.suffix == ".parquet":
+        for number, fields in enumerate(_parquet_rows(file), start=1):
+            yield f"{file} row {number}", fields
+    elif file.suffix == ".json":
+        yield str(file), _whole_file(file)
+    else:
+        for number, fields in numbered_json_lines(file):
+            yield f"{file}:{number}", fields
+
+
+def _whole_file(file: pathlib.Path) -> dict[str, Any]:
+    """The one row of a JSON file; its id defaults to the file's name."""
+    value = read_json(file)
+    if not isinstance(value, dict):
+        raise BadInputError(f"{file}: expected a JSON object, got {type(value).__name__}")
+    return {"id": file.stem, **value}
+
+
+def _parquet_rows(file: pathlib.Path) -> list[dict[str, Any]]:
+    import pyarrow as pa  # noqa: PLC0415 - every command looks up the names of data sets
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+    try:
+        rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise BadInputError(f"{file}: not a parquet file ({reason_of(error)})") from error
+    return rows
+
+
+def hub_rows(hub_id: str, *, config: str | None) -> dict[str, list[RawRow]]:
+    """Every split of a data set on the hub, or in its cache; BadInputError if it cannot be fetched."""
+    import datasets  # noqa: PLC0415 - it takes a second, and a folder does not need it
+
+    try:
+        splits = datasets.load_dataset(hub_id, config)
+    except Exception as error:  # the hub client raises a dozen kinds of errors
+        raise BadInputError(
+            f"{hub_id}: neither a folder nor a data set of the hub that can be fetched "
+            f"({type(error).__name__}: {reason_of(error)}); without a network, download it "
+            "elsewhere and set prepare.source to that folder"
+        ) from error
+    return {
+        str(split): [
+            RawRow(fields=fields, where=f"{hub_id} {split} row {index + 1}", index=index)
+            for index, fields in enumerate(rows)
+        ]
+        for split, rows in splits.items()
+    }

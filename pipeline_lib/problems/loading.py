@@ -1,22 +1,57 @@
-"""Loading of data sets, split by split, from a folder or a hub."""
+"""All data sets by the value of ``prepare.dataset``, and their loading, split by split, from a folder or a hub.
+
+A new data set is a parser of its rows and a line in ``DATA_SETS``.
+"""
 
 import pathlib
 import re
+from collections.abc import Collection, Mapping
 
-from pipeline_lib.errors import BadInputError, Faults
-from pipeline_lib.problems.data_set import DataSet, RawRow
-from pipeline_lib.problems.raw_files import folder_rows, hub_rows
-from pipeline_lib.problems.table import find_data_set
+from pipeline_lib.errors import BadInputError, Faults, suggestion
+from pipeline_lib.problems import countdown, word_problems
+from pipeline_lib.problems.arc_grids import ARC, CONCEPT_ARC
+from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows
+from pipeline_lib.problems.row_parsers import GSM8K, HUMANEVAL, MATH, MBPP, YEARLY_CONTEST
 from pipeline_lib.records import Problem
+from pipeline_lib.terminal_text import one_line
 
+GENERATED = (countdown.NAME, word_problems.NAME)
+"""The data sets that are generated; all others are loaded."""
+
+DATA_SETS: Mapping[str, DataSet] = {
+    "gsm8k": GSM8K,
+    "math": MATH,
+    "aime": YEARLY_CONTEST,
+    "hmmt": YEARLY_CONTEST,
+    "humaneval": HUMANEVAL,
+    "mbpp": MBPP,
+    "arc": ARC,
+    "concept-arc": CONCEPT_ARC,
+}
+
+_SHOWN_CHARACTERS = 60
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
+
+def find_data_set(name: str) -> DataSet:
+    """The loaded data set of that name; BadInputError with the names if there is none."""
+    check_data_set(name, DATA_SETS)
+    return DATA_SETS[name]
+
+
+def check_data_set(name: str, known: Collection[str] = (*GENERATED, *DATA_SETS)) -> None:
+    """Raise BadInputError with the names if ``name`` is none of ``known``, by default the generated and loaded ones."""
+    if name not in known:
+        shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
+        close = suggestion(name, known) or ";"
+        raise BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")
 
 
 def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
     """The problems of every official split that ``source`` holds, in the order of its files.
 
     Args:
-        name: a key of `table.DATA_SETS`.
+        name: a key of ``DATA_SETS``.
         source: a folder in the publisher's format or in a hub's parquet export, or a hub id
             such as ``openai/gsm8k``.
 

@@ -3,7 +3,7 @@
 Problems are ordered by seed and id alone, so a larger split contains the smaller one of the same seed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,20 +11,10 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import GoldProblem
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown, word_problems
-from pipeline_lib.problems.loading import load_splits
-from pipeline_lib.problems.math_word import count_calculations
+from pipeline_lib.problems.loading import find_data_set, load_splits
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
-from pipeline_lib.problems.table import find_data_set
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Problem, Row
 from pipeline_lib.seeding import child_seed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnusableGold:
-    """A problem that was removed because its gold cannot be verified against."""
-
-    problem_id: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +25,8 @@ class SplitReport:
     """Problems by official split; empty for a generated data set."""
     duplicates: int
     """Removed problems: repeats within a split, and known repeats of test problems in train."""
-    unusable_golds: tuple[UnusableGold, ...]
+    unusable_golds: tuple[Row, ...]
+    """``problem_id`` and ``reason`` of problems that were removed because their gold cannot be verified against."""
     wanted: Mapping[str, int]
     drawn: Mapping[str, int]
     """Below ``wanted`` if the data set is too small."""
@@ -54,16 +45,6 @@ class Splits:
     train: tuple[Problem, ...]
     test: tuple[Problem, ...]
     report: SplitReport
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cleaned:
-    """Usable problems by official split, and the removed ones."""
-
-    pools: Mapping[str, list[Problem]]
-    loaded: Mapping[str, int]
-    duplicates: int
-    unusable: tuple[UnusableGold, ...]
 
 
 def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) -> Splits:
@@ -87,23 +68,21 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         "train": params.train_problems,
         "bootstrap": params.bootstrap_problems,
     }
-    cleaned = _Cleaned(pools={}, loaded={}, duplicates=0, unusable=())
+    removed: dict[str, Any] = {"loaded": {}, "duplicates": 0, "unusable_golds": ()}
     if params.dataset == countdown.NAME:
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
     elif params.dataset == word_problems.NAME:
         drawn = word_problems.splits(params.word_problems, seed=seed, counts=wanted)
     else:
-        cleaned = _clean(params, gold_problem)
-        drawn = _divide(params, cleaned.pools, wanted, seed)
+        pools, removed = _clean(params, gold_problem)
+        drawn = _divide(params, pools, wanted, seed)
     training = [*drawn["train"], *drawn["bootstrap"]]
     return Splits(
         bootstrap=tuple(drawn["bootstrap"]),
         train=tuple(drawn["train"]),
         test=tuple(drawn["test"]),
         report=SplitReport(
-            loaded=cleaned.loaded,
-            duplicates=cleaned.duplicates,
-            unusable_golds=cleaned.unusable,
+            **removed,
             wanted=wanted,
             drawn={name: len(problems) for name, problems in drawn.items()},
             overlap=overlap_report(training, drawn["test"]),
@@ -145,26 +124,30 @@ def _load(params: PrepareParams) -> dict[str, list[Problem]]:
         )
     most = params.max_steps
     return {
-        split: [p for p in problems if most is None or count_calculations(p) <= most]
+        # GSM8K marks calculations as in <<48/2=24>>.
+        split: [p for p in problems if most is None or (p.solution or "").count("<<") <= most]
         for split, problems in load_splits(params.dataset, params.source).items()
     }
 
 
-def _clean(params: PrepareParams, gold_problem: GoldProblem) -> _Cleaned:
+def _clean(
+    params: PrepareParams, gold_problem: GoldProblem
+) -> tuple[dict[str, list[Problem]], dict[str, Any]]:
+    """Usable problems by official split, and the fields of a `SplitReport` on the removed ones."""
     loaded, known_repeats = _load(params), find_data_set(params.dataset).known_repeats
     pools: dict[str, list[Problem]] = {}
     duplicates = 0
-    unusable: list[UnusableGold] = []
+    unusable: list[Row] = []
     asked = {normalized_question(problem.question) for problem in loaded.get("test", ())}
     for split in loaded.keys() & {"train", "test"}:
-        distinct = _drop_repeats(loaded[split])
-        if split == "train":
-            distinct = [
-                problem
-                for problem in distinct
-                if problem.id not in known_repeats
-                or normalized_question(problem.question) not in asked
-            ]
+        first_of: dict[str, Problem] = {}
+        for problem in loaded[split]:
+            first_of.setdefault(normalized_question(problem.question), problem)
+        distinct = [
+            problem
+            for question, problem in first_of.items()
+            if split != "train" or problem.id not in known_repeats or question not in asked
+        ]
         duplicates += len(loaded[split]) - len(distinct)
         pools[split] = []
         for problem in distinct:
@@ -172,20 +155,12 @@ def _clean(params: PrepareParams, gold_problem: GoldProblem) -> _Cleaned:
             if reason is None:
                 pools[split].append(problem)
             else:
-                unusable.append(UnusableGold(problem_id=problem.id, reason=reason))
-    return _Cleaned(
-        pools=pools,
-        loaded={split: len(problems) for split, problems in loaded.items()},
-        duplicates=duplicates,
-        unusable=tuple(sorted(unusable, key=lambda gone: gone.problem_id)),
-    )
-
-
-def _drop_repeats(problems: Iterable[Problem]) -> list[Problem]:
-    first_of: dict[str, Problem] = {}
-    for problem in problems:
-        first_of.setdefault(normalized_question(problem.question), problem)
-    return list(first_of.values())
+                unusable.append({"problem_id": problem.id, "reason": reason})
+    return pools, {
+        "loaded": {split: len(problems) for split, problems in loaded.items()},
+        "duplicates": duplicates,
+        "unusable_golds": tuple(sorted(unusable, key=lambda row: row["problem_id"])),
+    }
 
 
 def _divide(

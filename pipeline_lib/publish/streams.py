@@ -24,8 +24,7 @@ from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.store.workspace import DrawFolders, Workspace
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Verifier
-from pipeline_lib.verify.lines.files import judge_lines, verdict_row
-from pipeline_lib.verify.lines.format import Line, parse_line, path_line
+from pipeline_lib.verify.lines import Line, judge_lines, parse_line, path_line, verdict_row
 
 CONNECT_S = 10.0
 """Time limit of the first answer of a broker."""

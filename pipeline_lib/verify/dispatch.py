@@ -1,19 +1,24 @@
-"""Verifier of mixed batches: dispatches each item to the judge of its kind.
+"""Verifier of mixed batches: dispatches each item to the judge of its kind, and what is built on it.
 
 No item makes a batch raise. A judge is opened at the first item of its kind and closed with the
-verifier.
+verifier. Above it are verdicts on sampled paths, a pool of open verifiers for workers that judge many
+shards, and the grouping of texts by their answer for self-consistency voting.
 """
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+import atexit
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.table import kind_of
 from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.records import Path, Problem, Row
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verify.judges import Judge, judge_opener
+from pipeline_lib.verify.judges import Judge, answer_form, judge_opener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +74,107 @@ def _without_text(failure: str | None) -> Verdict:
 def open_verifier(params: VerifyParams, *, workers: int = 1) -> Verifier:
     """Create a verifier; ``workers`` is the number of processes of a kind that needs any."""
     return Verifier(params, workers=workers)
+
+
+def judge_paths(
+    paths: Sequence[Path], problems: Iterable[Problem], verifier: Verifier
+) -> list[Verdict]:
+    """One verdict per path, in order; a path whose request failed has no score."""
+    golds = {problem.id: problem.gold for problem in problems}
+    return verifier.judge(
+        [
+            Item(
+                gold=golds[path.problem_id],
+                text=path.text,
+                failure=None if path.error is None else f"not sampled: {path.error}",
+            )
+            for path in paths
+        ]
+    )
+
+
+def verdict_rows(paths: Sequence[Path], verdicts: Sequence[Verdict]) -> list[Row]:
+    """Rows of the verdict table, keyed by (problem_id, index)."""
+    return [
+        {"problem_id": path.problem_id, "index": path.index, **verdict.row()}
+        for path, verdict in zip(paths, verdicts, strict=True)
+    ]
+
+
+_lock = threading.Lock()
+_idle: list[tuple[VerifyParams, Verifier]] = []
+
+
+@contextmanager
+def pooled_verifier(params: VerifyParams) -> Iterator[Verifier]:
+    """A verifier with one worker, for exclusive use; returned to the pool afterwards.
+
+    The pool grows to the number of concurrent users. Idle verifiers are closed on a request with
+    other params and at exit; they die with the process if it is killed. A verifier is closed
+    instead of reused if its user raised, because it may have pending items.
+    """
+    close_pooled_verifiers(but=params)
+    with _lock:
+        found = next((entry for entry in _idle if entry[0] == params), None)
+        if found is not None:
+            _idle.remove(found)
+    verifier = open_verifier(params) if found is None else found[1]
+    try:
+        yield verifier
+    except BaseException:
+        verifier.close()
+        raise
+    with _lock:
+        _idle.append((params, verifier))
+
+
+def close_pooled_verifiers(*, but: VerifyParams | None = None) -> None:
+    """Close all idle verifiers, or the ones with params other than ``but``."""
+    with _lock:
+        closing = [verifier for known, verifier in _idle if known != but]
+        _idle[:] = [entry for entry in _idle if entry[0] == but]
+    for verifier in closing:
+        verifier.close()
+
+
+atexit.register(close_pooled_verifiers)
+# Their sockets belong to the parent: parent and child would read each other's replies.
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+class AnswerBook:
+    """The distinct answers to one problem, numbered from 0 in order of first occurrence.
+
+    The verifier is used if the kind has an ``equality_trial``.
+    """
+
+    def __init__(self, *, kind: Kind[Any], verifier: Verifier) -> None:
+        self._trial = kind.equality_trial
+        self._verifier = verifier
+        self._form_of = answer_form(kind) or self._unlike_any
+        self._number_of: dict[str, int] = {}  # by form
+        self._first: list[str] = []  # the form in which each answer first occurred
+
+    def number(self, text: str) -> int | None:
+        """The number of the answer in a text; None if there is no answer."""
+        form = self._form_of(text)
+        if not form:
+            return None
+        if form not in self._number_of:
+            number = self._number_of[form] = self._earliest_equal(form)
+            if number == len(self._first):
+                self._first.append(form)
+        return self._number_of[form]
+
+    def _unlike_any(self, text: str) -> str | None:
+        return f"{len(self._first)}: {text}" if text.strip() else None
+
+    def _earliest_equal(self, form: str) -> int:
+        """The number of the earliest equal answer, else the next; answers without a verdict are different."""
+        if self._trial is not None:
+            pairs = [self._trial(first, form) for first in self._first]
+            verdicts = self._verifier.judge([Item(gold=gold, text=text) for gold, text in pairs])
+            for number, verdict in enumerate(verdicts):
+                if verdict.lenient:
+                    return number
+        return len(self._first)

@@ -18,8 +18,8 @@ from pipeline_lib.params.sections import Section
 from pipeline_lib.params.train import LoraParams, TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
+from pipeline_lib.problems.loading import GENERATED
 from pipeline_lib.problems.splits import make_splits
-from pipeline_lib.problems.table import GENERATED
 from pipeline_lib.verify.golds import open_gold_check
 from tests.architecture.param_reads import reads_of
 

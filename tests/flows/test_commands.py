@@ -13,7 +13,7 @@ from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.verify.lines.format import path_line, read_lines
+from pipeline_lib.verify.lines import path_line, read_lines
 from tests.unit.study.judged_groups import judged_group
 
 ANSWERS = [

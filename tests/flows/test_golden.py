@@ -29,7 +29,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_json, read_json, read_json_lines
-from pipeline_lib.verify.lines.files import verify_lines
+from pipeline_lib.verify.lines import verify_lines
 
 LEFT_OUT = {
     "seconds",

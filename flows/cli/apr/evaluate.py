@@ -18,7 +18,7 @@ from flows.cli.options import (
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_evaluation
 from flows.run.terminal import say
-from pipeline_lib.kinds.line_fields import line_error
+from pipeline_lib.kinds.kind import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import check_output

@@ -21,7 +21,7 @@ from flows.cli.progress import progress_bar
 from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.line_fields import line_error
+from pipeline_lib.kinds.kind import line_error
 from pipeline_lib.params.classmate import ClassmateParams, PeerParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import check_output

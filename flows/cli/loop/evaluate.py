@@ -16,7 +16,7 @@ from pipeline_lib.records import Group
 from pipeline_lib.study.arc_score import arc_prize_score, solved_by_first_paths
 from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.policies import compare_groups
-from pipeline_lib.verify.lines.files import groups_from_lines
+from pipeline_lib.verify.lines import groups_from_lines
 
 
 def evaluate(

@@ -22,7 +22,7 @@ from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.train import Method
 from pipeline_lib.systems.loop.build_file import build_file
 from pipeline_lib.systems.loop.sample_file import SampledSplit, sample_to_file
-from pipeline_lib.verify.lines.files import LineSummary, verify_lines
+from pipeline_lib.verify.lines import LineSummary, verify_lines
 
 _SHOWN_DISAGREEMENTS = 10
 _SHOWN_UNSCORED = 20

@@ -7,8 +7,7 @@ from typing import Any, Self
 from pipeline_lib.engines.chat_model import ChatFormat, ScoredText, Scorer
 from pipeline_lib.records import FinishReason, Path, Problem, Row
 from pipeline_lib.sampling.prompts import render
-from pipeline_lib.verify.answer_groups import AnswerBook
-from pipeline_lib.verify.dispatch import Verifier
+from pipeline_lib.verify.dispatch import AnswerBook, Verifier
 
 KIND = "measures"
 

@@ -16,8 +16,7 @@ from pipeline_lib.study.search import (
     beam_search,
     tree_search,
 )
-from pipeline_lib.verify.answer_groups import AnswerBook
-from pipeline_lib.verify.dispatch import Verifier
+from pipeline_lib.verify.dispatch import AnswerBook, Verifier
 
 COSTS = "search-costs"
 """Kind of the tables of search costs."""

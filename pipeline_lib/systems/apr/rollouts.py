@@ -12,7 +12,7 @@ from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.running_engine import attach
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.kinds.line_fields import line_error
+from pipeline_lib.kinds.kind import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.apr.countdown import lines
 from pipeline_lib.systems.apr.countdown.claims import (

@@ -11,7 +11,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams, PeerParams
 from pipeline_lib.params.train import TrainParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.table import check_data_set
+from pipeline_lib.problems.loading import check_data_set
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.systems.classmate.body import check_peer
 from pipeline_lib.systems.classmate.reward import check_method

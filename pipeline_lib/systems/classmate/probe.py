@@ -38,8 +38,7 @@ from pipeline_lib.systems.classmate.peer import (
 )
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.dispatch import Verifier, open_verifier
-from pipeline_lib.verify.lines.files import UNKNOWN
-from pipeline_lib.verify.lines.format import Line, read_lines
+from pipeline_lib.verify.lines import UNKNOWN, Line, read_lines
 
 _TOGETHER = 256
 """Continuations that a peer draws together, and again if they are not all finished: the batches of an engine

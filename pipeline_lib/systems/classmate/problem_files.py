@@ -8,7 +8,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import COUNTDOWN
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.problems.raw_files import source_identity
+from pipeline_lib.problems.data_set import source_identity
 from pipeline_lib.problems.splits import Splits, make_splits, split_notes
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import read_json_lines, write_json_lines

@@ -5,8 +5,8 @@ import pathlib
 from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.loading import GENERATED
 from pipeline_lib.problems.splits import make_splits
-from pipeline_lib.problems.table import GENERATED
 from pipeline_lib.systems.stage import Run
 
 _PACKED = (".gguf", ".whl")

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from pipeline_lib.problems.raw_files import source_identity
+from pipeline_lib.problems.data_set import source_identity
 from pipeline_lib.problems.splits import make_splits, split_notes
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import read_json, write_json

@@ -16,7 +16,7 @@ from pipeline_lib.store.files import check_output, write_json_lines
 from pipeline_lib.store.shards import split as shards_of
 from pipeline_lib.systems.loop.context import check_context
 from pipeline_lib.verify.golds import open_gold_check
-from pipeline_lib.verify.lines.format import path_line
+from pipeline_lib.verify.lines import path_line
 
 SampledSplit = Literal["test", "train"]
 

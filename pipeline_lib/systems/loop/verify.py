@@ -1,5 +1,6 @@
 """Verification: judge the paths of each shard, seal the table of verdicts."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pipeline_lib.errors import CorruptArtifactError
@@ -9,8 +10,9 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.store.reuse import Rows, make_shard
 from pipeline_lib.systems.loop.draw import Draw, Shard
-from pipeline_lib.verify.judged_paths import KIND, judge_paths, verdict_counts, verdict_rows
-from pipeline_lib.verify.pooled_verifiers import pooled_verifier
+from pipeline_lib.verify.dispatch import judge_paths, pooled_verifier, verdict_rows
+
+_KIND = "verdicts"
 
 
 def plan_shards(draw: Draw) -> list[Shard[Draw]]:
@@ -27,7 +29,8 @@ def verify(shard: Shard[Draw]) -> None:
         paths = [Path.from_row(row) for row in shards.read_shard(table, shard.index)]
         with pooled_verifier(draw.verify) as verifier:
             verdicts = judge_paths(paths, _problems(shard, paths), verifier)
-        return Rows(rows=verdict_rows(paths, verdicts), counts=verdict_counts(verdicts))
+        counts = Counter(verdict.status.value for verdict in verdicts)
+        return Rows(rows=verdict_rows(paths, verdicts), counts=counts)
 
     # Verdicts depend on the paths of the shard, on the golds and on the verifier.
     inputs = {
@@ -35,7 +38,7 @@ def verify(shard: Shard[Draw]) -> None:
         "problems": manifests.read_manifest(draw.problems).digest,
     }
     key = stage_key(__name__, params=draw.verify.model_dump(), inputs=inputs)
-    make_shard(shard.unit("verify", key), draw.folders.verdicts, kind=KIND, rows=judged_rows)
+    make_shard(shard.unit("verify", key), draw.folders.verdicts, kind=_KIND, rows=judged_rows)
 
 
 def _problems(shard: Shard[Draw], paths: Sequence[Path]) -> list[Problem]:
@@ -67,4 +70,4 @@ def seal(judged: Sequence[Shard[Draw]]) -> Manifest:
         params=draw.verify.model_dump(),
         inputs={"paths": manifests.read_manifest(draw.folders.paths).digest},
     )
-    return shards.seal_table(draw.folders.verdicts, judged[0].num_shards, kind=KIND, key=key)
+    return shards.seal_table(draw.folders.verdicts, judged[0].num_shards, kind=_KIND, key=key)

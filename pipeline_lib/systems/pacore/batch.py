@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
+from pipeline_lib.kinds.kind import DistinctIds, Name, line_error
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Row
 from pipeline_lib.store.files import (

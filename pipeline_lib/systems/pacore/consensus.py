@@ -15,8 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StrictStr, ValidationError
 
 from pipeline_lib.errors import BadInputError, suggestion
-from pipeline_lib.kinds.kind import Kind
-from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
+from pipeline_lib.kinds.kind import DistinctIds, Kind, Name, line_error
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.params.whole import Params
@@ -24,8 +23,7 @@ from pipeline_lib.records import Row
 from pipeline_lib.store.files import check_output, numbered_json_lines, write_json_lines
 from pipeline_lib.study.selection import CandidatePath, make_selectors
 from pipeline_lib.terminal_text import one_line
-from pipeline_lib.verify.answer_groups import AnswerBook
-from pipeline_lib.verify.dispatch import open_verifier
+from pipeline_lib.verify.dispatch import AnswerBook, open_verifier
 
 _MOST = 1e300
 """The sum of the weights of a question must be finite, too."""

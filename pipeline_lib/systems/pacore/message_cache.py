@@ -14,12 +14,12 @@ from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationErro
 from pipeline_lib.engines.chat_model import Conversation, Message, Role
 from pipeline_lib.engines.server.schemas import Text
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.line_fields import DistinctIds, Name, line_error
+from pipeline_lib.kinds.kind import DistinctIds, Name, line_error
 from pipeline_lib.kinds.table import KINDS, kind_of
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.sampling.prompts import instruction
 from pipeline_lib.store.files import numbered_json_lines
-from pipeline_lib.verify.lines.format import Line, read_lines
+from pipeline_lib.verify.lines import Line, read_lines
 
 Ask = Callable[[Problem], str]
 """From a problem to the user's message."""

@@ -23,8 +23,7 @@ from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.weights import policies
 from pipeline_lib.train.weights.export import write_compact_chat
 from pipeline_lib.verdicts import Verdict
-from pipeline_lib.verify.dispatch import open_verifier
-from pipeline_lib.verify.judged_paths import judge_paths
+from pipeline_lib.verify.dispatch import judge_paths, open_verifier
 
 _KIND = "pacore-messages"
 _SHARD_PROBLEMS = 500

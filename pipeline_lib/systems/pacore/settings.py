@@ -15,9 +15,8 @@ from pipeline_lib.systems.pacore.rounds import Setting, make_plan
 from pipeline_lib.systems.pacore.solution import VERSION, Question
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool
 from pipeline_lib.terminal_text import one_line
-from pipeline_lib.verify.answer_groups import AnswerBook
 from pipeline_lib.verify.answer_text import strip_reasoning
-from pipeline_lib.verify.dispatch import Verifier, open_verifier
+from pipeline_lib.verify.dispatch import AnswerBook, Verifier, open_verifier
 from pipeline_lib.verify.judges import answer_form
 
 _SHOWN_CHARACTERS = 60

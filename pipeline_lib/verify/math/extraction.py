@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from pipeline_lib.verify.answer_text import final_turn, last_boxes, plain
 from pipeline_lib.verify.math.exact.normal_form import exact_value, normalize
-from pipeline_lib.verify.math.exact.number_words import multiplier
+from pipeline_lib.verify.math.exact.quantity import multiplier
 
 MAX_TAIL_CHARS = 8_000
 """Rules other than the box read only the last characters of a text."""

@@ -20,7 +20,7 @@ from pipeline_lib.verify.math.exact.comparison import AmbiguousError, compare, w
 from pipeline_lib.verify.math.exact.normal_form import exact_value, normalize
 from pipeline_lib.verify.math.exact.quantity import is_quantity
 from pipeline_lib.verify.math.extraction import MathRule, extract
-from pipeline_lib.verify.math.workers.client import (
+from pipeline_lib.verify.math.workers import (
     UNSETTLED,
     Forker,
     MathWorker,

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.verdicts import Status
@@ -58,11 +58,6 @@ class TestSuite:
     stdin: str | None = None
     """The program is run as a process with this input, instead of tested."""
 
-    def encoded(self) -> bytes:
-        """JSON, as the examiner process reads it."""
-        fields = {"entry_point": self.entry_point, "tests": self.tests}
-        return json.dumps({**fields, "as_process": self.stdin is not None}).encode()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
@@ -95,12 +90,6 @@ class JailedInterpreter:
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
         self._start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def run(self, program: str, suite: TestSuite) -> RunReport:
         """Run one program; never raises for what the program does."""
@@ -183,7 +172,9 @@ class JailedInterpreter:
         Raises:
             OSError: the interpreter died, or did not reply in time.
         """
-        contents = [_encoded(program), suite.encoded(), b"", b""]
+        is_process = suite.stdin is not None
+        tests = {"entry_point": suite.entry_point, "tests": suite.tests, "as_process": is_process}
+        contents = [_encoded(program), json.dumps(tests).encode(), b"", b""]
         if suite.stdin is not None:
             contents.append(_encoded(suite.stdin))
         request = json.dumps({"timeout_s": self._timeout_s}).encode()

@@ -15,7 +15,6 @@ import threading
 import time
 import uuid
 from subprocess import DEVNULL, PIPE
-from typing import Self
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.client import (
@@ -66,12 +65,6 @@ class DockerSandbox:
         self._memory_bytes = memory_bytes
         self._image = image
         self._probe()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def run(self, program: str, suite: TestSuite) -> RunReport:
         """Run one program; never raises for what the program does."""
@@ -148,7 +141,7 @@ def judge_inside() -> None:
     kernel.set_dumpable(allowed=False)
     limits, program, suite = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_client, daemon=True).start()
-    with JailedInterpreter("container", **limits) as interpreter:
+    with contextlib.closing(JailedInterpreter("container", **limits)) as interpreter:
         report = interpreter.run(program, TestSuite(**suite))
     sys.stdout.write(json.dumps(dataclasses.asdict(report)))
 

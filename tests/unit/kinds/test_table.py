@@ -11,10 +11,9 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.answer_groups import AnswerBook
-from pipeline_lib.verify.dispatch import Item, open_verifier
+from pipeline_lib.verify.dispatch import AnswerBook, Item, open_verifier
 from pipeline_lib.verify.golds import open_gold_check
-from pipeline_lib.verify.lines.format import read_lines
+from pipeline_lib.verify.lines import read_lines
 from tests.unit.kinds.examples import EXAMPLES
 
 each_kind = pytest.mark.parametrize("name", KINDS)

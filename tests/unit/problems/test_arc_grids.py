@@ -10,9 +10,8 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.arc import ArcGold, puzzle_input_of
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.arc_grids import Puzzle, arc_problems, read_puzzle
-from pipeline_lib.problems.data_set import RawRow
+from pipeline_lib.problems.data_set import RawRow, folder_rows
 from pipeline_lib.problems.loading import load_splits
-from pipeline_lib.problems.raw_files import folder_rows
 from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.verify.arc import judge
 from tests.synthetic_data import ARC_COUNTS

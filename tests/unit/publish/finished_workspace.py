@@ -13,7 +13,7 @@ from pipeline_lib.store.workspace import DrawFolders, Workspace
 from pipeline_lib.study.policies import compare_groups
 from pipeline_lib.study.study import METRICS_NAME, study_row
 from pipeline_lib.telemetry import record_work
-from pipeline_lib.verify.judged_paths import verdict_rows
+from pipeline_lib.verify.dispatch import verdict_rows
 from tests.unit.study.judged_groups import judged_group
 
 PARAMS = EvaluateParams(num_paths=2, ks=(1,), resamples=500)

@@ -11,8 +11,7 @@ from pipeline_lib.publish.streams import publish_run
 from pipeline_lib.records import Problem
 from pipeline_lib.store import shards
 from pipeline_lib.store.workspace import DrawFolders, Workspace
-from pipeline_lib.verify.dispatch import Item, open_verifier
-from pipeline_lib.verify.judged_paths import verdict_rows
+from pipeline_lib.verify.dispatch import Item, open_verifier, verdict_rows
 from tests.unit.publish.topics import bridged
 from tests.unit.study.judged_groups import judged_path
 

@@ -7,8 +7,7 @@ from pipeline_lib.kinds.code import CODE
 from pipeline_lib.kinds.countdown import COUNTDOWN
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.verify.answer_groups import AnswerBook
-from pipeline_lib.verify.dispatch import open_verifier
+from pipeline_lib.verify.dispatch import AnswerBook, open_verifier
 
 
 @pytest.fixture(scope="module")

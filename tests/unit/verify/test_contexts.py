@@ -43,7 +43,8 @@ EXPECTED = [status for _, _, status in CASES.values()]
 
 @pytest.fixture(scope="module", autouse=True)
 def sandbox():
-    open_code_judge().close()
+    with open_code_judge():
+        yield
 
 
 def judged():

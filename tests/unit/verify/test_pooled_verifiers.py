@@ -14,8 +14,7 @@ import pytest
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.dispatch import Item
-from pipeline_lib.verify.pooled_verifiers import close_pooled_verifiers, pooled_verifier
+from pipeline_lib.verify.dispatch import Item, close_pooled_verifiers, pooled_verifier
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
 PARAMS = VerifyParams()
@@ -107,8 +106,7 @@ import os, sys, psutil
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.verify.dispatch import Item
-from pipeline_lib.verify.pooled_verifiers import pooled_verifier
+from pipeline_lib.verify.dispatch import Item, pooled_verifier
 items = [
     Item(gold=MathGold(answer="x^2-1"), text="\\\\boxed{(x-1)(x+1)}"),
     Item(gold=CodeGold(entry_point="f", tests="assert f() == 1"), text="def f(): return 1"),

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
 from pipeline_lib.errors import BadInputError, first_fault
 from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.kinds.line_fields import DistinctIds
+from pipeline_lib.kinds.kind import DistinctIds
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.problems.countdown import NAME, problem_id, question_of, splits
 from pipeline_lib.records import Problem, Row

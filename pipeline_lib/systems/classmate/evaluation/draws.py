@@ -27,8 +27,7 @@ from pipeline_lib.systems.classmate.peer import (
     judge_answers,
 )
 from pipeline_lib.verdicts import Verdict
-from pipeline_lib.verify.dispatch import Verifier
-from pipeline_lib.verify.judged_paths import judge_paths
+from pipeline_lib.verify.dispatch import Verifier, judge_paths
 
 _TOGETHER = 128
 """Prefixes that each peer is asked at once."""

@@ -15,7 +15,7 @@ from pipeline_lib.store.reuse import Rows, make_shard
 from pipeline_lib.study.curves import path_measures
 from pipeline_lib.study.curves.path_measures import Rescoring
 from pipeline_lib.systems.loop.draw import Draw, Shard
-from pipeline_lib.verify.pooled_verifiers import pooled_verifier
+from pipeline_lib.verify.dispatch import pooled_verifier
 
 STAGE = "compute"
 """Stage name in events and progress bars."""

@@ -18,7 +18,7 @@ from pipeline_lib.study.curves.search_records import COSTS, SearchRecords, searc
 from pipeline_lib.study.search import SearchSetting
 from pipeline_lib.systems.loop.test_time.measures import STAGE, ComputePart, ComputeShard, digests
 from pipeline_lib.telemetry import record_event
-from pipeline_lib.verify.pooled_verifiers import pooled_verifier
+from pipeline_lib.verify.dispatch import pooled_verifier
 
 
 def _key(shard: ComputeShard) -> str:

@@ -18,8 +18,7 @@ from pipeline_lib.study.selection import CandidatePath
 from pipeline_lib.systems.pacore.rounds import RoundPlan, make_plan
 from pipeline_lib.systems.pacore.solution import Solution
 from pipeline_lib.verdicts import Verdict
-from pipeline_lib.verify.answer_groups import AnswerBook
-from pipeline_lib.verify.dispatch import Item, Verifier
+from pipeline_lib.verify.dispatch import AnswerBook, Item, Verifier
 
 PLAIN = "plain"
 """Independent paths in one round, for the votes."""

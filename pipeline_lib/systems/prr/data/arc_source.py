@@ -10,8 +10,7 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
-from pipeline_lib.problems.data_set import RawRow
-from pipeline_lib.problems.raw_files import folder_rows
+from pipeline_lib.problems.data_set import RawRow, folder_rows
 from pipeline_lib.store.files import read_json
 from pipeline_lib.systems.prr.data.augmentation import SEPARATOR
 

@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, Po
 
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
-from pipeline_lib.problems.data_set import RawRow
-from pipeline_lib.problems.raw_files import source_identity
+from pipeline_lib.problems.data_set import RawRow, source_identity
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_json, read_checked, read_json
 from pipeline_lib.store.manifests import MANIFEST_NAME

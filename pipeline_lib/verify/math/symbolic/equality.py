@@ -9,10 +9,16 @@ from pipeline_lib.verify.math.exact.comparison import AmbiguousError, compare
 from pipeline_lib.verify.math.exact.normal_form import TEXT, exact_value
 from pipeline_lib.verify.math.exact.quantity import is_quantity, split_unit
 from pipeline_lib.verify.math.exact.units import ratio
-from pipeline_lib.verify.math.symbolic import marks, structure
+from pipeline_lib.verify.math.symbolic import grammar, structure
 from pipeline_lib.verify.math.symbolic.grammar import or_none, parse_formula, parse_number
-from pipeline_lib.verify.math.symbolic.regions import DEFINITE, parse_region, same_region
-from pipeline_lib.verify.math.symbolic.structure import Container, Node, parse_structure
+from pipeline_lib.verify.math.symbolic.structure import (
+    DEFINITE,
+    Container,
+    Node,
+    parse_region,
+    parse_structure,
+    same_region,
+)
 from pipeline_lib.verify.math.symbolic.values import same_object
 
 _FUNCTIONS = frozenset({"lcm", "gcd", "max", "min", "sin", "cos", "tan", "log", "ln", "det", "deg"})
@@ -29,9 +35,9 @@ def gold_is_readable(gold: str) -> bool:
         return True
     return all(
         is_quantity(part)
-        or marks.parse_numeral(part)
-        or marks.parse_residue(part)[1]
-        or marks.parse_permutation(part)
+        or grammar.parse_numeral(part)
+        or grammar.parse_residue(part)[1]
+        or grammar.parse_permutation(part)
         or DEFINITE.search(part)
         or "\\begin{" in part
         or any(parse_formula(reading) for reading in _readings(part))
@@ -139,7 +145,7 @@ def atoms_equal(gold: str, answer: str) -> bool | None:
     if gold_unit or answer_unit:
         scale = f"\\frac{{{factor.numerator}}}{{{factor.denominator}}}\\cdot"
         return atoms_equal(gold, answer if factor == 1 else f"{scale} ({answer})")
-    denials = {len(marks.NEGATED.findall(text)) for text in (gold, answer)}
+    denials = {len(grammar.NEGATED.findall(text)) for text in (gold, answer)}
     if len(denials) > 1 or _has_words(gold) or _has_words(answer):
         return False
     return _by_readings(gold, answer)
@@ -153,14 +159,14 @@ def _has_words(text: str) -> bool:
 
 def _by_dots(gold: str, answer: str) -> bool | None:
     """An expression with an ellipsis differs from one without; two of them are ambiguous."""
-    ellipses = [bool(marks.ELLIPSIS.search(text)) for text in (gold, answer)]
+    ellipses = [bool(grammar.ELLIPSIS.search(text)) for text in (gold, answer)]
     if all(ellipses):
         raise AmbiguousError("both go on in dots")
     return False if any(ellipses) else None
 
 
 def _by_base(gold: str, answer: str) -> bool | None:
-    one, other = marks.parse_numeral(gold), marks.parse_numeral(answer)
+    one, other = grammar.parse_numeral(gold), grammar.parse_numeral(answer)
     if one is None and other is None:
         return None
     same = (str(one[0]) if one else gold) == (str(other[0]) if other else answer)
@@ -173,7 +179,7 @@ def _by_base(gold: str, answer: str) -> bool | None:
 
 
 def _by_modulus(gold: str, answer: str) -> bool | None:
-    (one, modulus), (other, other_modulus) = map(marks.parse_residue, (gold, answer))
+    (one, modulus), (other, other_modulus) = map(grammar.parse_residue, (gold, answer))
     if not modulus and not other_modulus:
         return None
     if not modulus or not other_modulus:
@@ -188,7 +194,7 @@ def _by_modulus(gold: str, answer: str) -> bool | None:
 
 
 def _by_cycles(gold: str, answer: str) -> bool | None:
-    one, other = marks.parse_permutation(gold), marks.parse_permutation(answer)
+    one, other = grammar.parse_permutation(gold), grammar.parse_permutation(answer)
     certain = any(permutation and permutation[1] for permutation in (one, other))
     same = one and other and one[0] == other[0]
     if one and other and certain:
@@ -219,7 +225,7 @@ def _by_readings(gold: str, answer: str) -> bool | None:
     if len(verdicts) > 1 and True in verdicts:
         raise AmbiguousError("a product after a slash")
     found = True in verdicts or (None if None in verdicts else False)
-    if found and marks.is_reordered(gold, answer):
+    if found and grammar.is_reordered(gold, answer):
         raise AmbiguousError("the order of letters may matter")
     return found
 
@@ -228,7 +234,7 @@ def _readings(text: str, *, beside: str = "") -> tuple[str, ...]:
     # An angle in degrees beside a multiple of pi is compared in radians.
     if "\\pi" in beside and (degrees := _DEGREES.fullmatch(text)):
         text = f"{degrees[1]}\\cdot \\frac{{\\pi}}{{180}}"
-    return marks.readings(marks.rewrite(text))
+    return grammar.readings(grammar.rewrite(text))
 
 
 def _formulas_equal(gold: str, answer: str) -> bool | None:

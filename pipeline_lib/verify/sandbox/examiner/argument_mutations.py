@@ -66,7 +66,7 @@ class ReadNames:
 
         The second value is true if tests read another argument in another way.
         """
-        frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as in remote_exceptions
+        frame: FrameType | None = sys._getframe()  # noqa: SLF001 - as in rewriting
         while frame is not None and frame.f_code.co_filename != TESTS_FILE:
             frame = frame.f_back
         if frame is None:

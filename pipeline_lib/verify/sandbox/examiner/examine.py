@@ -12,10 +12,10 @@ from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner.argument_mutations import TESTS_FILE
 from pipeline_lib.verify.sandbox.examiner.negative_control import NegativeControl
 from pipeline_lib.verify.sandbox.examiner.proxies import make_proxy
-from pipeline_lib.verify.sandbox.examiner.remote_exceptions import to_original
+from pipeline_lib.verify.sandbox.examiner.rewriting import to_original
 from pipeline_lib.verify.sandbox.examiner.session import ExaminerResult, Role, Session
 from pipeline_lib.verify.sandbox.examiner.test_run import TestRun
-from pipeline_lib.verify.sandbox.protocol.channel import Channel
+from pipeline_lib.verify.sandbox.protocol import Channel
 
 _DETAIL_LENGTH = 300
 _TEST_FAULTS = (NameError, ImportError, SyntaxError, MemoryError, OSError)

@@ -17,13 +17,12 @@ from types import CodeType
 from typing import Any, NoReturn
 
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.sandbox.examiner import assert_rewriting
+from pipeline_lib.verify.sandbox.examiner import rewriting
 from pipeline_lib.verify.sandbox.examiner.argument_mutations import identity_fault, inside
-from pipeline_lib.verify.sandbox.examiner.remote_exceptions import CandidateError
+from pipeline_lib.verify.sandbox.examiner.rewriting import CandidateError
 from pipeline_lib.verify.sandbox.examiner.session import ExaminerResult, Session
 from pipeline_lib.verify.sandbox.examiner.test_run import TestRun
-from pipeline_lib.verify.sandbox.protocol.channel import Channel
-from pipeline_lib.verify.sandbox.protocol.codec import NotPlainError, decode, encode
+from pipeline_lib.verify.sandbox.protocol import Channel, NotPlainError, decode, encode
 
 _FAR = 10**9
 """A multiple of the value, beyond any tolerance."""
@@ -63,12 +62,12 @@ class NegativeControl:
         if self._session.room < 0:
             return "the exchange is too large to be repeated"
         tree = ast.parse(self._run.tests)
-        if assert_rewriting.always_holds(tree):
+        if rewriting.always_holds(tree):
             return "an assert of the tests always holds"
         if what := identity_fault(self._run.tests, self._run.entry_point):
             return what
         code = self._silent_code(tree)
-        is_sound = assert_rewriting.is_plain(tree, self._run.tests)
+        is_sound = rewriting.is_plain(tree, self._run.tests)
         if not is_sound and (what := self._asserts_fault(tree)):
             return what
         return "" if self._replies_matter(code) else "the tests pass with any reply, too"
@@ -96,7 +95,7 @@ class NegativeControl:
 
     def _asserts_fault(self, tree: ast.Module) -> str:
         may_swallow = any(isinstance(node, _SWALLOWERS) for node in ast.walk(tree))
-        num_asserts = assert_rewriting.rewrite_asserts(tree)
+        num_asserts = rewriting.rewrite_asserts(tree)
         code = self._run.compiled(tree)
         ended = self._replayed(code)
         if self._vacuous:
@@ -132,11 +131,11 @@ class NegativeControl:
     def _names(self) -> dict[str, Any]:
         """Names used by the rewritten asserts, and builtins that check for NaN first."""
         return {
-            assert_rewriting.FILLED: self._filled,
-            assert_rewriting.FAR: shift_far,
-            assert_rewriting.APART: disjoint,
-            assert_rewriting.CHECKED: self._checked,
-            assert_rewriting.DECIDE: self._decide,
+            rewriting.FILLED: self._filled,
+            rewriting.FAR: shift_far,
+            rewriting.APART: disjoint,
+            rewriting.CHECKED: self._checked,
+            rewriting.DECIDE: self._decide,
             "min": self._ordering(min),
             "max": self._ordering(max),
             "sorted": self._ordering(sorted),

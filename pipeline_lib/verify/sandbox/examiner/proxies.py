@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner.session import END, Role, Session
-from pipeline_lib.verify.sandbox.protocol.standard_types import TYPES
+from pipeline_lib.verify.sandbox.protocol import TYPES
 
 CLASS_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 """Names of classes; a function of such a name may be replaced by one."""

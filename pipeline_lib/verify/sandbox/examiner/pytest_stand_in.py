@@ -9,7 +9,7 @@ from numbers import Number
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from pipeline_lib.verify.sandbox.examiner.remote_exceptions import to_original
+from pipeline_lib.verify.sandbox.examiner.rewriting import to_original
 
 _CASES, _FIXTURE = "__cases__", "__fixture__"
 

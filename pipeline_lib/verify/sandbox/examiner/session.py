@@ -14,18 +14,21 @@ from typing import Any
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner.argument_mutations import inside, overwrite, read_names
 from pipeline_lib.verify.sandbox.examiner.process_state import ProcessState
-from pipeline_lib.verify.sandbox.examiner.remote_exceptions import (
+from pipeline_lib.verify.sandbox.examiner.rewriting import (
     Raised,
     rebuild_exception,
     to_candidate_error,
 )
-from pipeline_lib.verify.sandbox.protocol.channel import (
+from pipeline_lib.verify.sandbox.protocol import (
+    SUBCLASS_MARK,
     Channel,
     ChannelClosedError,
     FrameTooLargeError,
+    NotPlainError,
+    Records,
+    decode,
+    encode,
 )
-from pipeline_lib.verify.sandbox.protocol.codec import SUBCLASS_MARK, NotPlainError, decode, encode
-from pipeline_lib.verify.sandbox.protocol.records import Records
 
 GONE = "the candidate closed its channel"
 NO_ANSWER = "the candidate's answer is not one"

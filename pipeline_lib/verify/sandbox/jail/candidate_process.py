@@ -18,13 +18,15 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from pipeline_lib.verify.sandbox.protocol.channel import (
+from pipeline_lib.verify.sandbox.protocol import (
     Channel,
     ChannelClosedError,
     FrameTooLargeError,
+    NotPlainError,
+    Records,
+    decode,
+    encode,
 )
-from pipeline_lib.verify.sandbox.protocol.codec import NotPlainError, decode, encode
-from pipeline_lib.verify.sandbox.protocol.records import Records
 
 MODULE = "candidate"
 _MESSAGE_LENGTH = 300

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterable, Sequence
 
 from pipeline_lib.verify.sandbox.jail import kernel
-from pipeline_lib.verify.sandbox.jail.syscall_filter import assemble_filter
+from pipeline_lib.verify.sandbox.jail.kernel import assemble_filter
 
 NOBODY = 65534
 SCRATCH = "/tmp"  # noqa: S108 - private to the jail's mount namespace

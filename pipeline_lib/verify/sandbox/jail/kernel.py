@@ -1,9 +1,14 @@
-"""Linux calls that Python does not wrap; each raises OSError with the name of the call.
+"""Linux calls that Python does not wrap, and the seccomp filter of a jailed process.
 
-Policy is elsewhere: `isolation` and `syscall_filter` decide what is allowed.
+Each call raises OSError with its name; `isolation` decides which are made. The filter is an allow list
+of the system calls that pure Python needs. Calls that are not listed, future ones included, fail with
+EPERM: no new process or thread, no exec, no socket, no signal to another process. It is assembled
+here because libseccomp is not always installed.
 """
 
 import ctypes
+import functools
+import itertools
 import os
 import platform
 import struct
@@ -143,3 +148,146 @@ def restrict_by_landlock(refused: Sequence[int], allowed: Iterable[tuple[str, in
         os.close(descriptor)
     _syscall("landlock_restrict_self", _SYS_LANDLOCK_RESTRICT, ruleset, 0)
     os.close(ruleset)
+
+
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+# name, number on x86_64, number on aarch64 ("-": the machine has no such call)
+_ALLOWED = """
+read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67, pwrite64 18 68, lseek 8 62,
+close 3 57, close_range 436 436, dup 32 23, dup2 33 -, dup3 292 24,
+stat 4 -, lstat 6 -, fstat 5 80, newfstatat 262 79, statx 332 291,
+getdents 78 -, getdents64 217 61, getcwd 79 17, umask 95 166,
+mkdir 83 -, mkdirat 258 34, rmdir 84 -, unlink 87 -, unlinkat 263 35,
+rename 82 -, renameat 264 38, renameat2 316 276,
+ftruncate 77 46, fsync 74 82, fdatasync 75 83, fadvise64 221 223,
+mmap 9 222, munmap 11 215, mprotect 10 226, mremap 25 216, madvise 28 233, brk 12 214,
+rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139, rt_sigpending 127 136,
+rt_sigtimedwait 128 137, sigaltstack 131 132, pause 34 -, restart_syscall 219 128,
+select 23 -, pselect6 270 72, poll 7 -, ppoll 271 73, epoll_create1 291 20, epoll_ctl 233 21,
+epoll_wait 232 -, epoll_pwait 281 22, eventfd2 290 19, pipe 22 -, pipe2 293 59,
+recvfrom 45 207, recvmsg 47 212, sendto 44 206, sendmsg 46 211, shutdown 48 210,
+getsockname 51 204, getpeername 52 205, getsockopt 55 209,
+nanosleep 35 101, clock_nanosleep 230 115, clock_gettime 228 113, clock_getres 229 114,
+gettimeofday 96 169, time 201 -, times 100 153, alarm 37 -, getitimer 36 102, setitimer 38 103,
+getpid 39 172, getppid 110 173, gettid 186 178, getuid 102 174, geteuid 107 175, getgid 104 176,
+getegid 108 177, getgroups 115 158, getresuid 118 148, getresgid 120 150, getpgrp 111 -,
+getrlimit 97 163, getrusage 98 165, sysinfo 99 179, uname 63 160,
+getrandom 318 278, getcpu 309 168, sched_yield 24 124,
+futex 202 98, set_robust_list 273 99, rseq 334 293, wait4 61 260, waitid 247 95,
+exit 60 93, exit_group 231 94
+"""
+# They inspect files by name without opening them, which Landlock does not restrict.
+_LOOKS = """
+statfs 137 43, fstatfs 138 44, access 21 -, faccessat 269 48, faccessat2 439 439,
+readlink 89 -, readlinkat 267 78, chdir 80 49, fchdir 81 50
+"""
+
+# F_SETOWN with F_SETSIG sends any signal to any process of the user, and F_SETLEASE blocks others'
+# opens. Left are F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_SETFL and F_DUPFD_CLOEXEC.
+_FCNTL_COMMANDS = (0, 1, 2, 3, 4, 1030)
+# What file objects ask for: TCGETS (isatty), FIOCLEX, FIONCLEX, FIONBIO and FIONREAD.
+_IOCTL_COMMANDS = (0x5401, 0x5451, 0x5450, 0x5421, 0x541B)
+_AF_UNIX, _SOCK_STREAM, _SOCK_TYPE_MASK = 1, 1, 0xF
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+_LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
+_JUMP_EQUAL, _JUMP_NOT_BELOW, _JUMP_SET = 0x15, 0x35, 0x45
+_NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
+
+_Instruction = tuple[int, int, int, int]
+"""Operation, jump if true, jump if false, operand: one ``struct sock_filter``."""
+_KILL: _Instruction = (_RETURN, 0, 0, 0x80000000)
+_ALLOW: _Instruction = (_RETURN, 0, 0, 0x7FFF0000)
+_EPERM: _Instruction = (_RETURN, 0, 0, 0x00050001)
+_ENOSYS: _Instruction = (_RETURN, 0, 0, 0x00050026)
+_Body = list[_Instruction]
+_OWN_PID = 0x7A5E1DE5  # above every pid there is
+
+
+def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> bytes:
+    """The BPF program for one process, as an array of ``struct sock_filter``.
+
+    Args:
+        machine: ``x86_64`` or ``aarch64``.
+        own_pid: The only process that may be signalled, as the process itself sees its id.
+        may_write_files: Allow files to be opened for writing. If False, the visible files are the
+            host's, and calls that only inspect them are refused as well.
+    """
+    template = _template(machine, may_write_files=may_write_files)
+    return template.replace(_OWN_PID.to_bytes(4, "little"), own_pid.to_bytes(4, "little"))
+
+
+@functools.cache
+def _template(machine: str, *, may_write_files: bool) -> bytes:
+    """The filter with a placeholder for the pid; assembled once, before any fork."""
+    rules = [
+        (_ALLOWED, [_ALLOW]),
+        (_LOOKS, [_ALLOW] if may_write_files else [_EPERM]),
+        ("open 2 -", [_ALLOW] if may_write_files else _if_reading(flags_at=1)),
+        ("openat 257 56", [_ALLOW] if may_write_files else _if_reading(flags_at=2)),
+        ("kill 62 129, tkill 200 130, tgkill 234 131", _if_argument_in(0, (_OWN_PID,))),
+        (
+            "getpgid 121 155, getsid 124 156, sched_getaffinity 204 123",
+            _if_argument_in(0, (0, _OWN_PID)),
+        ),
+        ("prlimit64 302 261", _if_argument_in(0, (0,))),
+        ("fcntl 72 25", _if_argument_in(1, _FCNTL_COMMANDS)),
+        ("ioctl 16 29", _if_argument_in(1, _IOCTL_COMMANDS)),
+        ("socketpair 53 199", _if_stream_pair()),
+        ("clone3 435 435", [_ENOSYS]),
+    ]
+    bodies = {number: body for calls, body in rules for number in _numbers(calls, machine)}
+    head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _KILL]
+    code = [*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(_ranges(bodies))]
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+
+
+def _ranges(bodies: dict[int, _Body]) -> list[tuple[int, _Body]]:
+    """Start of each range of call numbers with the same body; unlisted numbers are refused."""
+    numbers = range(max(bodies) + 2)
+    by_body = itertools.groupby(numbers, lambda number: bodies.get(number, [_EPERM]))
+    return [(next(numbers), body) for body, numbers in by_body]
+
+
+def _search(ranges: list[tuple[int, _Body]]) -> _Body:
+    """A binary search: the kernel evaluates the filter for every number once per process."""
+    if len(ranges) == 1:
+        return ranges[0][1]
+    middle = len(ranges) // 2
+    below, above = _search(ranges[:middle]), _search(ranges[middle:])
+    assert len(below) < 256, "a jump is one byte"
+    return [(_JUMP_NOT_BELOW, len(below), 0, ranges[middle][0]), *below, *above]
+
+
+def _numbers(calls: str, machine: str) -> list[int]:
+    column = 1 if machine == "x86_64" else 2
+    numbers = [call.split()[column] for call in calls.split(",")]
+    return [int(number) for number in numbers if number != "-"]
+
+
+def _argument(index: int) -> _Instruction:
+    # The low half, on little-endian machines; pids, commands, flags and types are ints in C.
+    return (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * index)
+
+
+def _if_argument_in(index: int, allowed: tuple[int, ...]) -> _Body:
+    tests = [(_JUMP_EQUAL, len(allowed) - i, 0, value) for i, value in enumerate(allowed)]
+    return [_argument(index), *tests, _EPERM, _ALLOW]
+
+
+def _if_stream_pair() -> _Body:
+    # A datagram pair could still send to the address of an abstract socket.
+    return [
+        _argument(0),
+        (_JUMP_EQUAL, 0, 3, _AF_UNIX),
+        _argument(1),
+        (_AND, 0, 0, _SOCK_TYPE_MASK),
+        (_JUMP_EQUAL, 1, 0, _SOCK_STREAM),
+        _EPERM,
+        _ALLOW,
+    ]
+
+
+def _if_reading(flags_at: int) -> _Body:
+    return [_argument(flags_at), (_JUMP_SET, 0, 1, _WRITING), _EPERM, _ALLOW]

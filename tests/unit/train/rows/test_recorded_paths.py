@@ -15,7 +15,7 @@ from pipeline_lib.store.files import read_json_lines, write_json_lines
 from pipeline_lib.systems.loop.build_file import build_file
 from pipeline_lib.train.rows.builders import BuildContext, TrainData, build
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.lines.files import groups_from_lines, verify_lines
+from pipeline_lib.verify.lines import groups_from_lines, verify_lines
 
 PAIRS = {False: 11, True: 16}
 """Pairs of the public paths and of the bundled ones: four per problem, for four problems."""

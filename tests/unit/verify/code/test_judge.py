@@ -8,10 +8,10 @@ import pytest
 
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.problems.data_set import RawRow
-from pipeline_lib.problems.python_code import humaneval_problem, mbpp_problem
+from pipeline_lib.problems.row_parsers import humaneval_problem, mbpp_problem
 from pipeline_lib.records import Problem
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verify.code.judge import CodeJudge, ExtractedCode, extract_code
+from pipeline_lib.verify.code import CodeJudge, ExtractedCode, extract_code
 from pipeline_lib.verify.sandbox.client import RunReport, TestSuite
 from tests.synthetic_data import FORGERY_OF_HUMANEVAL_1, HUMANEVAL
 from tests.unit.verify.code_judge import open_code_judge

@@ -5,7 +5,7 @@ import psutil
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verify.code.judge import CodeJudge, open_judge
+from pipeline_lib.verify.code import CodeJudge, open_judge
 from pipeline_lib.verify.pool import MAX_STRAGGLERS, Pool
 from tests.unit.verify.code_judge import open_code_judge
 
@@ -59,7 +59,8 @@ def test_the_same_verdicts_as_one_after_another():
 def test_nothing_is_left_of_the_jails():
     """Processes and descriptors are after a batch with slow programs what they were before."""
     process = psutil.Process()
-    open_code_judge().close()
+    with open_code_judge():
+        pass
     children, descriptors = process.children(recursive=True), process.num_fds()
     with open_judge(VerifyParams(code=CodeLimits(timeout_s=1.0)), workers=2) as pool:
         verdicts = pool.judge([(GOLD, program) for program in [SLEEPS] * 3 + [RIGHT]])

@@ -8,7 +8,7 @@ from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.program import PROGRAM, ProgramGold, agrees
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge, ProgramJudge
+from pipeline_lib.verify.code import CodeJudge, ProgramJudge
 from pipeline_lib.verify.sandbox.tiers import Sandbox
 from tests.unit.verify.code_judge import open_code_judge
 

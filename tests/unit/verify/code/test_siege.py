@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline_lib.kinds.code import CODE, CodeGold
-from pipeline_lib.verify.code.judge import CodeJudge, extract_code
+from pipeline_lib.verify.code import CodeJudge, extract_code
 from tests.unit.verify.code.judged_programs import CASES
 from tests.unit.verify.code_judge import open_code_judge
 

@@ -12,7 +12,7 @@ from benchmarks import siege_math
 from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verify.math.exact.number_words import leading_number, multiplier
+from pipeline_lib.verify.math.exact.quantity import leading_number, multiplier
 from pipeline_lib.verify.math.exact.units import count_noun, parse_unit
 from pipeline_lib.verify.math.judge import MathJudge
 

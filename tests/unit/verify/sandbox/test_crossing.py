@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from tests.unit.verify.code_judge import open_code_judge
 from tests.unit.verify.sandbox import crossing_cases
 from tests.unit.verify.sandbox.crossing_cases import WRONG, Case

@@ -18,7 +18,7 @@ import pytest
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox import tiers
 from pipeline_lib.verify.sandbox.client import JailRefusedError, TestSuite
 from pipeline_lib.verify.sandbox.docker import DockerSandbox
@@ -120,17 +120,15 @@ def needs(path: pathlib.Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def sandbox(image: str) -> Iterator[DockerSandbox]:
+def sandbox(image: str) -> DockerSandbox:
     """For programs that end by themselves."""
-    with DockerSandbox(timeout_s=300, memory_bytes=256 << 20, image=image) as opened:
-        yield opened
+    return DockerSandbox(timeout_s=300, memory_bytes=256 << 20, image=image)
 
 
 @pytest.fixture(scope="module")
-def hurried(image: str) -> Iterator[DockerSandbox]:
+def hurried(image: str) -> DockerSandbox:
     """For programs that must run into their deadline."""
-    with DockerSandbox(timeout_s=1, memory_bytes=256 << 20, image=image) as opened:
-        yield opened
+    return DockerSandbox(timeout_s=1, memory_bytes=256 << 20, image=image)
 
 
 def test_self_test_passes(sandbox, hurried):
@@ -193,8 +191,8 @@ def test_client_killed_in_a_run_leaves_no_container(image):
     """SIGKILL of the client closes the container's standard input, which ends it."""
     script = (
         "from pipeline_lib.verify.sandbox.docker import DockerSandbox, TestSuite\n"
-        f"with DockerSandbox(timeout_s=60, memory_bytes=256 << 20, image={image!r}) as sandbox:\n"
-        "    sandbox.run('import time; time.sleep(60)', TestSuite(entry_point='f', tests='f()'))\n"
+        f"sandbox = DockerSandbox(timeout_s=60, memory_bytes=256 << 20, image={image!r})\n"
+        "sandbox.run('import time; time.sleep(60)', TestSuite(entry_point='f', tests='f()'))\n"
     )
     listing = ["docker", "ps", "--quiet", "--filter", "name=reasonloop-"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from tests.unit.verify.code_judge import open_code_judge
 from tests.unit.verify.sandbox.hostile_programs import FORGERIES
 

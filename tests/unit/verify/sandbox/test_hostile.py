@@ -10,6 +10,7 @@ import pathlib
 import socket
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -39,7 +40,7 @@ def jailed(request: pytest.FixtureRequest) -> Iterator[JailedInterpreter]:
         interpreter = JailedInterpreter(request.param, timeout_s=PATIENT_S, memory_bytes=256 << 20)
     except JailRefusedError as error:
         pytest.skip(f"tier {request.param}: {error}")
-    with interpreter:
+    with closing(interpreter):
         yield interpreter
 
 
@@ -200,7 +201,8 @@ def test_packages_may_lie_in_the_temporary_folder(jailed, monkeypatch):
             f"    return tried(lambda: open({str(package / 'x')!r}, 'w')) + str(numpy.value)\n"
         )
         suite = TestSuite(entry_point="attack", tests="assert attack() == 'refused5'")
-        with JailedInterpreter(jailed.tier, timeout_s=PATIENT_S, memory_bytes=256 << 20) as other:
+        other = JailedInterpreter(jailed.tier, timeout_s=PATIENT_S, memory_bytes=256 << 20)
+        with closing(other):
             report = other.run(program, suite)
     assert report.status is Status.CORRECT, report.detail
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import psutil
 import pytest
@@ -17,7 +18,7 @@ from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.code.judge import CodeJudge
+from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox.client import JailedInterpreter, JailRefusedError, TestSuite
 from pipeline_lib.verify.sandbox.jail.isolation import SCRATCH
 from pipeline_lib.verify.sandbox.tiers import open_tier, probe_tiers
@@ -41,9 +42,13 @@ def jail(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
+def opened_jail(jail: str) -> JailedInterpreter:
+    return JailedInterpreter(jail, timeout_s=TIMEOUT_S, memory_bytes=256 << 20)
+
+
 @pytest.fixture
 def interpreter(jail: str) -> Iterator[JailedInterpreter]:
-    with JailedInterpreter(jail, timeout_s=TIMEOUT_S, memory_bytes=256 << 20) as opened:
+    with closing(opened_jail(jail)) as opened:
         yield opened
 
 
@@ -187,14 +192,10 @@ def test_client_killed_in_a_run_leaves_nothing(jail):
 def test_thread_that_opened_it_may_end(jail):
     """The jail belongs to the process: it outlives the thread that opened it."""
     opened: list[JailedInterpreter] = []
-    thread = threading.Thread(
-        target=lambda: opened.append(
-            JailedInterpreter(jail, timeout_s=TIMEOUT_S, memory_bytes=256 << 20)
-        )
-    )
+    thread = threading.Thread(target=lambda: opened.append(opened_jail(jail)))
     thread.start()
     thread.join()
-    with opened[0] as interpreter:
+    with closing(opened[0]) as interpreter:
         assert interpreter.run(SQUARE, SUITE).status is Status.CORRECT
 
 
@@ -219,7 +220,7 @@ def test_threads_share_one_interpreter(interpreter):
 )
 def test_many_runs_leave_nothing_behind(jail, num_runs):
     """Descriptors, children, zombies, memory and mounts are after n runs what they were before."""
-    with JailedInterpreter(jail, timeout_s=TIMEOUT_S, memory_bytes=256 << 20) as interpreter:
+    with closing(opened_jail(jail)) as interpreter:
         for _ in range(20):
             interpreter.run(SQUARE, SUITE)
         before = footprint(interpreter)
@@ -279,7 +280,7 @@ def test_judge_uses_the_best_tier_that_passes():
     if not available:
         pytest.skip("no sandbox tier works on this machine")
     opened = open_tier(CodeLimits())
-    with CodeJudge(opened) as judge:
+    with closing(CodeJudge(opened)) as judge:
         assert opened.tier == available[0]
         gold = CodeGold(entry_point="square", tests="assert square(3) == 9")
         assert judge.judge(gold, SQUARE).status is Status.CORRECT

@@ -16,21 +16,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.verify.sandbox.examiner.assert_rewriting import (
+from pipeline_lib.verify.sandbox.examiner.negative_control import alter, shift_far
+from pipeline_lib.verify.sandbox.examiner.rewriting import (
     always_holds,
     is_plain,
     rewrite_asserts,
 )
-from pipeline_lib.verify.sandbox.examiner.negative_control import alter, shift_far
-from pipeline_lib.verify.sandbox.jail.syscall_filter import AUDIT_ARCH, assemble_filter
-from pipeline_lib.verify.sandbox.protocol.channel import (
+from pipeline_lib.verify.sandbox.jail.kernel import AUDIT_ARCH, assemble_filter
+from pipeline_lib.verify.sandbox.protocol import (
     MAX_FRAME_BYTES,
+    SUBCLASS_MARK,
     Channel,
     ChannelClosedError,
     FrameTooLargeError,
+    NotPlainError,
+    Records,
+    decode,
+    encode,
 )
-from pipeline_lib.verify.sandbox.protocol.codec import SUBCLASS_MARK, NotPlainError, decode, encode
-from pipeline_lib.verify.sandbox.protocol.records import Records
 
 HASHABLE = st.recursive(
     st.none()

@@ -9,8 +9,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance
 from pipeline_lib.systems.classmate.evaluation.policies import chosen_controls
 from pipeline_lib.systems.classmate.evaluation.prefixes import Asked, asked_for, cut_paths, shuffled
-from pipeline_lib.verify.dispatch import open_verifier
-from pipeline_lib.verify.judged_paths import judge_paths
+from pipeline_lib.verify.dispatch import judge_paths, open_verifier
 from tests.unit.systems.classmate.evaluation.cut_problems import cut_path
 
 PROBLEM = Problem(

@@ -7,7 +7,7 @@ from inspect_ai.log import read_eval_log
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.systems.loop.exports.inspect_log import write_inspect_log
-from pipeline_lib.verify.lines.format import read_lines
+from pipeline_lib.verify.lines import read_lines
 from tests.unit.systems.loop.exports.finished_policies import finished
 
 BASE, TRAINED = ["cwflcw", "wwwwxe", "wwwwww"], ["ccflcw", "ccwwxe", "wwwwww"]

@@ -7,7 +7,7 @@ import pytest
 from flows.cli.app import main
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.loop.report import write_report
-from pipeline_lib.verify.lines.files import groups_from_lines
+from pipeline_lib.verify.lines import groups_from_lines
 from tests.unit.systems.loop.invented_study import finished_run, params_of
 from tests.unit.systems.loop.reporting.html_page import Page
 

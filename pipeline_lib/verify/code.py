@@ -7,7 +7,6 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Self
 
 from pipeline_lib.kinds.code import CodeGold, entry_name
 from pipeline_lib.kinds.program import ProgramGold, agrees
@@ -109,12 +108,6 @@ class CodeJudge:
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the jail and everything in it."""

@@ -1,6 +1,6 @@
 """Worker program: compares answers with SymPy, in processes that may be killed at any time.
 
-Started by exec (``python -m pipeline_lib.verify.math.workers.worker_process FD LIMITS``), so
+Started by exec (``python -m pipeline_lib.verify.math.worker_process FD LIMITS``), so
 it inherits no threads, locks or signal handlers. It imports SymPy once and forks a worker for every
 socket that `pool` sends. Workers die with this process, which ends when the parent's end of the
 control socket closes, however the parent died.

@@ -14,8 +14,9 @@ import pytest
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verify.math.workers import client
-from pipeline_lib.verify.math.workers.client import (
+from pipeline_lib.verify.math import workers
+from pipeline_lib.verify.math.worker_process import Outcome
+from pipeline_lib.verify.math.workers import (
     MAX_RESTARTS,
     MAX_STRETCH,
     RECYCLE_AFTER,
@@ -23,12 +24,11 @@ from pipeline_lib.verify.math.workers.client import (
     MathWorker,
     Question,
 )
-from pipeline_lib.verify.math.workers.worker_process import Outcome
 from pipeline_lib.verify.pool import STRAGGLER_AFTER_S, Pool
 
 EQUAL = Question(gold="x^2-1", answer="(x-1)(x+1)")
 DIFFERENT = Question(gold="x^2-1", answer="(x-1)(x+2)")
-REPOSITORY = pathlib.Path(__file__).parents[5]
+REPOSITORY = pathlib.Path(__file__).parents[4]
 GIVE_UP_S = 120.0
 """Time limit of awaited conditions."""
 
@@ -197,14 +197,14 @@ class DyingForkers:
 @pytest.mark.parametrize("count", [1, MAX_RESTARTS])
 def test_a_forker_killed_while_it_starts_is_started_again(monkeypatch, count):
     """Before its first word: the questions get their answers from the next one."""
-    monkeypatch.setattr(client.subprocess, "Popen", DyingForkers(count))
+    monkeypatch.setattr(workers.subprocess, "Popen", DyingForkers(count))
     with opened() as worker:
         assert _outcomes(worker, [EQUAL, DIFFERENT]) == [Outcome.EQUAL, Outcome.DIFFERENT]
 
 
 def test_a_forker_that_never_starts_is_our_error(monkeypatch):
     """One line that says what to look at."""
-    monkeypatch.setattr(client.subprocess, "Popen", DyingForkers(100))
+    monkeypatch.setattr(workers.subprocess, "Popen", DyingForkers(100))
     with opened() as worker, pytest.raises(ReasonloopError, match=r"worker_process 0 \{\}` shows"):
         worker.answer(EQUAL)
 
@@ -243,7 +243,7 @@ def test_closing_twice_and_asking_again(worker):
 _ORPHAN = """
 import os, signal, threading, time
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verify.math.workers.client import Forker, MathWorker, Question
+from pipeline_lib.verify.math.workers import Forker, MathWorker, Question
 forker = Forker(MathLimits(soft_timeout_s=900, hard_timeout_s=900))
 workers = [MathWorker(forker) for _ in range(2)]
 for worker in workers:

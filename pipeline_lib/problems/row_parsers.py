@@ -1,6 +1,7 @@
-"""Rows that ask for a Python function as problems: HumanEval and MBPP.
+r"""Rows as problems: of a short final answer (GSM8K, MATH, AIME, HMMT) or of a Python function (HumanEval, MBPP).
 
-Tests are text here: parsed, never run.
+Golds are kept as published; `splits` removes problems whose gold the verifier cannot parse. Tests are
+text here: parsed, never run.
 """
 
 import ast
@@ -8,8 +9,60 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline_lib.kinds.code import CodeGold, given_beside
+from pipeline_lib.kinds.math import MathGold, last_boxed, without_thousands
 from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, RawRow
 from pipeline_lib.records import Problem
+
+_GSM8K_MARK = "#### "
+
+
+def gsm8k_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
+    """A row of GSM8K: ``answer`` is a worked solution whose last line is ``#### 1,080``."""
+    solution = row.text("answer")
+    _, mark, final = solution.rpartition(_GSM8K_MARK)
+    answer = without_thousands(final.strip(" ,\n"))
+    if not mark or not answer:
+        raise row.error("answer", f"no answer after {_GSM8K_MARK!r}")
+    return Problem(
+        id=f"{id_prefix}-{row.index}",
+        question=row.text("question"),
+        gold=MathGold(answer=answer),
+        source=source,
+        solution=solution,
+    )
+
+
+def contest_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
+    r"""A row of MATH, AIME or HMMT.
+
+    The gold is ``answer``, or else the content of the last ``\boxed`` of ``solution``.
+    """
+    solution = row.text("solution") if row.has("solution") else None
+    if row.has("answer") or solution is None:
+        answer: str | None = row.text("answer").strip()
+    else:
+        answer = last_boxed(solution)
+    if not answer:
+        raise row.error("answer or solution", "no final answer")
+    return Problem(
+        id=row.text("unique_id") if row.has("unique_id") else f"{id_prefix}-{row.index}",
+        question=row.text("problem", "question"),
+        gold=MathGold(answer=answer),
+        source=source,
+        solution=solution,
+    )
+
+
+GSM8K = DataSet(
+    parse=gsm8k_problem,
+    splits=("train", "test"),
+    patterns=(*BY_SPLIT, "main/{split}-*.parquet"),
+    hub_config="main",
+)
+MATH = DataSet(parse=contest_problem, splits=("train", "test"))
+YEARLY_CONTEST = DataSet(parse=contest_problem, splits=("test",), many_editions=True)
+"""AIME and HMMT: one folder a year."""
+
 
 MBPP_TASKS: Mapping[str, range] = {
     "prompt": range(1, 11),
@@ -42,14 +95,18 @@ def mbpp_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     """A row of MBPP. The question includes the asserts, which alone name the function."""
     del id_prefix  # rows have ids, the same in every file of a split
     asserts = [line.strip() for line in row.texts("test_list")]
+    try:
+        name = entry_point(asserts)
+    except SyntaxError as error:
+        raise row.error("test_list", f"not Python ({error.msg})") from error
+    if name is None:
+        raise row.error("test_list", "no function is called in every assert")
     setup = _unix_lines(row.text("test_setup_code")) if row.has("test_setup_code") else ""
     shown = "\n".join(asserts)
     return Problem(
         id=f"mbpp-{row.whole('task_id')}",
         question=f"{row.text('text').strip()}\nYour code should pass these tests:\n\n{shown}",
-        gold=CodeGold(
-            entry_point=_entry_point_of(row, asserts), tests=f"{setup}\n{shown}\n".lstrip("\n")
-        ),
+        gold=CodeGold(entry_point=name, tests=f"{setup}\n{shown}\n".lstrip("\n")),
         source=source,
         solution=_unix_lines(row.text("code")),
     )
@@ -57,16 +114,6 @@ def mbpp_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
 
 def _unix_lines(code: str) -> str:
     return code.replace("\r\n", "\n")
-
-
-def _entry_point_of(row: RawRow, asserts: Sequence[str]) -> str:
-    try:
-        name = entry_point(asserts)
-    except SyntaxError as error:
-        raise row.error("test_list", f"not Python ({error.msg})") from error
-    if name is None:
-        raise row.error("test_list", "no function is called in every assert")
-    return name
 
 
 def entry_point(asserts: Sequence[str]) -> str | None:

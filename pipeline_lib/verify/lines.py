@@ -1,22 +1,177 @@
-"""Verification of files of answers: one verdict per line, or groups for building and evaluating.
+"""Files of answers for `reasonloop verify`, `build` and `evaluate`: verdicts by line, or groups of paths.
+
+A line is a JSON object with ``text`` (a model's answer; null if there is none), ``kind`` ("math" by
+default) and the fields of that kind's gold (``read_line`` in its module of `kinds`): ``gold`` or,
+as in GSM8K, a ``reference`` that ends in the answer; ``numbers`` and ``target``; ``entry_point``
+and ``tests``; or, for ARC, a ``gold`` that is a grid (rows of colours). ``id``, ``problem_id``,
+``question``, ``model``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens`` and a
+publisher's ``label`` are optional; other keys are ignored, so published files can be verified as
+they are.
 
 The whole file is validated before the first answer is judged, then streamed in chunks, so a file
-may be larger than memory. The format of a line is in `lines.format`.
+may be larger than memory.
 """
 
+import contextlib
 import itertools
+import json
 import pathlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Any
 
-from pipeline_lib.errors import BadInputError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SkipValidation,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
+
+from pipeline_lib.errors import BadInputError, Faults
+from pipeline_lib.kinds.kind import DistinctIds, Gold, Name, line_error
+from pipeline_lib.kinds.math import MATH
+from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.records import Group, JudgedPath, Path, Problem, Provenance, Row
-from pipeline_lib.store.files import check_output, write_json_lines
+from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance, Row
+from pipeline_lib.store.files import check_output, numbered_json_lines, write_json_lines
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Item, Verifier, open_verifier
-from pipeline_lib.verify.lines.format import Line, read_lines
+
+
+def _written(value: Any) -> Any:
+    # pydantic's str refuses lone surrogates, which model output may contain.
+    if not isinstance(value, str):
+        raise ValueError(f"expected a string, got {type(value).__name__}")  # noqa: TRY004 - pydantic
+    return value
+
+
+_Id = Annotated[Name, BeforeValidator(lambda value: "" if value is None else value)]
+_Written = Annotated[str, PlainValidator(_written)]
+_Count = Annotated[StrictInt, Field(ge=0)]
+
+
+class Line(BaseModel):
+    """One answer to judge."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, arbitrary_types_allowed=True)
+
+    id: _Id = ""
+    problem_id: _Id = ""
+    question: _Written = ""
+    model: StrictStr | None = None
+    gold: SkipValidation[Gold]
+    """Read by its kind, after the other fields."""
+    text: _Written | None
+    finish_reason: FinishReason = FinishReason.STOP
+    prompt_tokens: _Count = 0
+    completion_tokens: _Count = 0
+    label: StrictBool | None = Field(
+        default=None, validation_alias=AliasChoices("label", "label_by_source")
+    )
+    """The publisher's judgement, if the file has one."""
+
+    @property
+    def failure(self) -> str | None:
+        """Why the model was not sampled, if its request failed."""
+        return "not sampled" if self.finish_reason is FinishReason.ERROR else None
+
+
+def read_lines(path: pathlib.Path) -> Iterator[Line]:
+    """Yield the lines of a file, each validated.
+
+    A line without ``id`` gets its problem's id and its number among the lines of that problem.
+
+    Args:
+        path: JSON lines, plain or ``.gz``.
+
+    Raises:
+        BadInputError: no such file, lines that cannot be used, or an id twice; with file, line and key of
+            up to 20 lines.
+    """
+    _refuse_logs(path)
+    faults = Faults()
+    seen: Counter[str] = Counter()
+    ids = DistinctIds()
+    with faults.kept():
+        for number, row in numbered_json_lines(path):
+            with faults.kept():
+                line = parse_line(row, where=f"{path}:{number}")
+                problem_id = line.problem_id or line.id or f"line-{number}"
+                name = line.id or f"{problem_id}#{seen[problem_id]}"
+                seen[problem_id] += 1
+                ids.add(name, path=path, number=number)
+                yield line.model_copy(update={"id": name, "problem_id": problem_id})
+    faults.raise_any()
+
+
+_BEGINNING_BYTES = 1 << 20
+
+
+def _refuse_logs(path: pathlib.Path) -> None:
+    """Name the format of a log of another program, instead of the fields that it lacks."""
+    if not path.is_file():
+        return
+    with path.open("rb") as stream:
+        first, rest = stream.readline(_BEGINNING_BYTES), stream.read(_BEGINNING_BYTES)
+    keys: set[str] = set()
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
+        keys = set(json.loads(first))
+    if "text" in keys:
+        return
+    is_zip = first.startswith(b"PK\3\4") and b"_journal/" in first
+    if is_zip or b'"eval_id"' in first + rest:
+        what, source = "a log of Inspect", "id, target and output (`inspect log dump` prints them)"
+    elif {"doc", "resps"} <= keys:
+        what, source = "a file of samples of lm-evaluation-harness", "doc_id, target and resps"
+    else:
+        return
+    raise BadInputError(
+        f'{path}: is {what}, which is not read yet; write a line {{"problem_id", "gold", "text"}} for each '
+        f"answer, from its {source}"
+    )
+
+
+def parse_line(row: Mapping[str, Any], *, where: str) -> Line:
+    """The line of one JSON object; an id that it lacks is empty.
+
+    Raises:
+        BadInputError: it cannot be used; with ``where`` and the key.
+    """
+    name = row.get("kind", MATH.name)
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise BadInputError(f"{where}: kind={name!r}; expected one of {', '.join(KINDS)}")
+    try:
+        line = Line.model_validate({"gold": None, **row})
+        return line.model_copy(update={"gold": kind.read_line(row)})
+    except ValidationError as error:
+        raise line_error(error, where=where, unnamed="gold") from error
+
+
+def path_line(path: Path, problem: Problem) -> Row:
+    """A path with its problem, as a line that `reasonloop verify`, `build` and `evaluate` read."""
+    return {
+        "id": path.id,
+        "problem_id": problem.id,
+        "kind": problem.kind.name,
+        "question": problem.question,
+        **problem.kind.write_line(problem.gold),
+        **asdict(path.provenance),
+        "finish_reason": path.finish_reason.value,
+        "prompt_tokens": path.prompt_tokens,
+        "completion_tokens": path.completion_tokens,
+        "logprob": path.logprob,
+        "text": path.text if path.error is None else None,
+    }
+
 
 MAX_SAMPLES = 20
 MAX_TAIL_CHARS = 160
@@ -34,7 +189,6 @@ class LineSummary:
     """Metrics of the lines of one file that were added so far."""
 
     by_status: Counter[str] = field(default_factory=Counter)
-    by_rule: Counter[str] = field(default_factory=Counter)
     unscored_ids: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Lines without a score, because the verifier failed, by status and reason."""
     num_strict: int = 0
@@ -48,8 +202,6 @@ class LineSummary:
     disagreeing_ids: list[str] = field(default_factory=list)
     """The ones whose lenient score is not the label."""
     num_labelled_wrong_but_right: int = 0
-    seconds: float = 0.0
-    """Sum over all verdicts; with several workers more than wall-clock time."""
 
     @property
     def num_lines(self) -> int:
@@ -63,16 +215,14 @@ class LineSummary:
 
     def add(self, line: Line, verdict: Verdict) -> None:
         """Add one line."""
-        rule = verdict.rule or "none"
         self.by_status[verdict.status.value] += 1
-        self.by_rule[rule] += 1
-        self.seconds += verdict.seconds
         if verdict.lenient is None:
             self.unscored_ids[verdict.reason or ""].append(line.id)
             return
         self.num_strict += bool(verdict.strict)
         self.num_lenient += verdict.lenient
         if verdict.lenient and not verdict.strict:
+            rule = verdict.rule or "none"
             self.refused_by_rule[rule] += 1
             if len(self.samples) < MAX_SAMPLES:
                 tail = (line.text or "")[-MAX_TAIL_CHARS:]

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verify.math.workers import worker_process
-from pipeline_lib.verify.math.workers.worker_process import MAX_MESSAGE_BYTES, Outcome
+from pipeline_lib.verify.math import worker_process
+from pipeline_lib.verify.math.worker_process import MAX_MESSAGE_BYTES, Outcome
 
 START_TIMEOUT_S = 120.0
 RECYCLE_AFTER = 2000

@@ -1,1 +1,0 @@
-"""Judge of Python functions by tests, in the sandbox."""

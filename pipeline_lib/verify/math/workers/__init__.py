@@ -1,1 +1,0 @@
-"""Pool of killable processes that compare answers with SymPy."""

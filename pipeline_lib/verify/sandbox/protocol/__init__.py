@@ -1,1 +1,0 @@
-"""Frames and plain values exchanged between the examiner and the candidate."""
