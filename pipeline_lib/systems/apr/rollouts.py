@@ -15,17 +15,16 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.kind import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.claims import (
+from pipeline_lib.systems.apr.countdown.grammar import (
+    CountdownGrammar,
     is_child_right,
     is_right,
     read_claim,
     read_problem,
 )
-from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
-from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.rollout import End, Role, Rollout, Root
-from pipeline_lib.systems.apr.runtime import Runtime
-from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.runtime import Runtime, TextTokens
+from pipeline_lib.systems.apr.scheduler import draw_rollouts
+from pipeline_lib.systems.apr.threads import End, Role, Rollout, Root
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -91,21 +90,20 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
         encode=None if tokens is None else tokens.encode,
     )
 
-    async def run() -> list[Rollout]:
-        async with client.open() as session:
-            runtime = Runtime(
-                grammar=CountdownGrammar(),
-                draws=session,
-                decoding=Decoding(temperature=temperature, max_new_tokens=max_tokens),
-                slots=asyncio.Semaphore(max_workers),
-                seed=seed,
-                tokens=tokens,
-                window=window,
-                begin=bos_token,
-            )
-            return await run_rollouts(runtime, roots)
-
-    rollouts = asyncio.run(run())
+    rollouts = draw_rollouts(
+        client,
+        roots,
+        lambda draws: Runtime(
+            grammar=CountdownGrammar(),
+            draws=draws,
+            decoding=Decoding(temperature=temperature, max_new_tokens=max_tokens),
+            slots=asyncio.Semaphore(max_workers),
+            seed=seed,
+            tokens=tokens,
+            window=window,
+            wire=lambda text: bos_token + text,
+        ),
+    )
     return [rollout_row(one, gold) for one, gold in zip(rollouts, golds, strict=True)]
 
 

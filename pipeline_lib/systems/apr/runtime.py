@@ -1,12 +1,119 @@
-"""The settings of rollouts: engine, grammar, window and limits; how one draw of a thread is made."""
+"""The settings of rollouts: engine, grammar, window and limits; how one draw of a thread is made, and where it is cut.
+
+A drawn text, and its tokens, is cut before the first forbidden text, or behind the first that ends a draw.
+"""
 
 import asyncio
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
 
-from pipeline_lib.engines.chat_model import Completion, Decoding, Draws
+from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding, Draws
+from pipeline_lib.engines.client.client import OpenAIModel
+from pipeline_lib.engines.embedded.draws import LiveDraws, LockstepDraws, open_live
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
+from pipeline_lib.engines.tokens import decode_completion, encode_completion, encode_prompt
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.systems.apr.draw_text import TextTokens
 from pipeline_lib.systems.apr.threads import ThreadGrammar
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTokens:
+    """The tokens of the served model."""
+
+    encode: Callable[[str], list[int]]
+    """Of a prompt."""
+    count: Callable[[str], int] | None = None
+    """Tokens of a text that follows a prompt; None: not known."""
+    decode: Callable[[Sequence[int]], str] | None = None
+    """None: the ids of a cut text are not known."""
+
+    @classmethod
+    def of(cls, tokenizer: "PreTrainedTokenizerBase") -> "TextTokens":
+        """The tokens of a Hugging Face tokenizer."""
+        return cls(
+            encode=partial(encode_prompt, tokenizer),
+            count=lambda text: len(encode_completion(tokenizer, text)),
+            decode=partial(decode_completion, tokenizer),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptDraw:
+    """The kept part of a draw."""
+
+    output: str
+    forged: str | None
+    """The forbidden text behind it, if there is one."""
+    is_whole: bool
+    """Nothing was drawn behind ``output``."""
+    ids: tuple[int, ...] | None
+    """Of ``output``, with the end token of a whole text; None if the engine gives none, or a token crosses
+    the cut."""
+    logprobs: tuple[float, ...] | None
+    length: int
+    """Tokens of ``output``; of a cut text without tokenizer, all that were drawn."""
+
+
+def keep(completion: Completion, grammar: ThreadGrammar, tokens: TextTokens | None) -> KeptDraw:
+    """Cut a completion at the first text of the grammar, whether or not the engine stopped there."""
+    text, stop = completion.text, completion.stopped_by
+    if stop is not None and stop in grammar.terminators:
+        text += stop
+    ends = [at + len(end) for end in grammar.terminators if (at := text.find(end)) >= 0]
+    output = text[: min(ends, default=len(text))]
+    places = {one: at for one in grammar.forbidden if (at := output.find(one)) >= 0}
+    forged = min(places, key=places.__getitem__, default=None)
+    if forged is not None:
+        output = output[: places[forged]]
+    elif stop in grammar.forbidden and not ends:
+        forged = stop
+    is_whole = forged is None and not text[len(output) :].strip()
+    if is_whole:
+        output = text
+    ids = completion.token_ids
+    if ids is not None and not is_whole:
+        decode = None if tokens is None else tokens.decode
+        ids = None if decode is None else _head(ids, output, decode)
+    return KeptDraw(
+        output=output,
+        forged=forged,
+        is_whole=is_whole,
+        ids=ids,
+        logprobs=completion.token_logprobs[: len(ids)]
+        if ids and completion.token_logprobs
+        else None,
+        length=_length(completion, output, ids, None if is_whole else tokens),
+    )
+
+
+def _head(
+    ids: Sequence[int], output: str, decode: Callable[[Sequence[int]], str]
+) -> tuple[int, ...] | None:
+    """The first ids, as many as decode to ``output``; None if no number of them does."""
+    sizes = range(len(ids) + 1)
+    size = bisect_right(sizes, len(output), key=lambda count: len(decode(ids[:count]))) - 1
+    head = tuple(ids[:size])
+    return head if decode(head) == output else None
+
+
+def _length(
+    completion: Completion, output: str, ids: Sequence[int] | None, tokens: TextTokens | None
+) -> int:
+    if ids is not None:
+        return len(ids)
+    count = None if tokens is None else tokens.count
+    return completion.completion_tokens if count is None else count(output)
+
+
+UNBOUNDED = 1 << 30
+"""Slots of draws in lockstep: a batch has all draws that can be made; the engine bounds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +144,8 @@ class Runtime:
     tokens: TextTokens | None = None
     window: int | None = None
     """Tokens of a sequence with its prompt; needs ``tokens``."""
-    begin: str = ""
-    """Precedes each prompt on the wire, besides what the tokenizer puts there."""
+    wire: Callable[[str], str] = lambda text: text
+    """The prompt of a text, as it is sent, without what the tokenizer puts before it."""
     limits: Limits = Limits()
     first_success: bool = False
     """The first child of a round with a result cancels its siblings."""
@@ -54,7 +161,7 @@ class Runtime:
 
     def count(self, text: str) -> int:
         """Tokens of a context on the wire; 0 without a tokenizer."""
-        return 0 if self.tokens is None else len(self.tokens.encode(self.begin + text))
+        return 0 if self.tokens is None else len(self.tokens.encode(self.wire(text)))
 
     async def draw(self, text: str, seed: int, *, max_tokens: int) -> Completion:
         """One draw, once a slot is free."""
@@ -64,4 +171,23 @@ class Runtime:
         )
         decoding = replace(self.decoding, max_new_tokens=max_tokens, stop=stops)
         async with self.slots:
-            return await self.draws.draw(self.begin + text, seed, decoding)
+            return await self.draws.draw(self.wire(text), seed, decoding)
+
+
+@asynccontextmanager
+async def open_draws(engine: ChatModel, *, lockstep: bool = True) -> AsyncIterator[Draws]:
+    """Draws of an engine in this process or at a server, for the duration of the block.
+
+    In process and in ``lockstep`` all threads wait for a batch: work that is begun again gives the same tokens, rounding
+    included.
+
+    Raises:
+        ReasonloopError: the server does not answer.
+    """
+    if isinstance(engine, EmbeddedEngine):
+        async with open_live(engine) as live:
+            yield LockstepDraws(engine=live) if lockstep else LiveDraws(engine=live)
+        return
+    assert isinstance(engine, OpenAIModel)
+    async with engine.open() as session:
+        yield session

@@ -3,28 +3,17 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
-from pipeline_lib.engines.chat_model import (
-    ChatFormat,
-    ChatModel,
-    Completion,
-    Decoding,
-    Draws,
-    Message,
-)
+from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Decoding, Message
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
-from pipeline_lib.engines.embedded.draws import LiveDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.study.pages.wording import words
-from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.rollout import Rollout, Root
-from pipeline_lib.systems.apr.runtime import Limits, Runtime
-from pipeline_lib.systems.apr.scheduler import run_rollouts
-from pipeline_lib.systems.apr.threads import Child, Spawn
+from pipeline_lib.systems.apr.runtime import Limits, Runtime, TextTokens
+from pipeline_lib.systems.apr.scheduler import draw_rollouts
+from pipeline_lib.systems.apr.threads import Child, Rollout, Root, Spawn
 
 ANSWER = "\x1e"
 """Separates the user's message from the answer; it is in neither."""
@@ -96,39 +85,17 @@ class TagGrammar:
 
     def read_result(self, output: str) -> str | None:
         """A child's text after its last join, without tags; None if it is empty."""
-        _, _, last = output.rpartition(_END_JOIN)
-        return _without_tags(last).strip() or None
+        _, _, text = output.rpartition(_END_JOIN)
+        removed = 1
+        # The ends of a text around a tag may form another one.
+        while removed:
+            text, removed = _TAG.subn("", text)
+        return text.strip() or None
 
     def join(self, spawn: Spawn, results: Sequence[str | None]) -> str:
         """The answer with the results in the place of the spawn block."""
         shown = "".join(f"<result>{one or 'none'}</result>\n" for one in results)
         return f"{spawn.before}{_JOIN}\n{shown}{_END_JOIN}\n"
-
-
-def _without_tags(text: str) -> str:
-    """Removed until none is left: the ends of a text around a tag may form another one."""
-    removed = 1
-    while removed:
-        text, removed = _TAG.subn("", text)
-    return text
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TagDraws:
-    """Implements Draws on others: texts become prompts."""
-
-    draws: Draws
-    wire: Callable[[str], str]
-    """The prompt of a text; see `rendered` and `as_messages`."""
-
-    @property
-    def names_stops(self) -> bool:
-        """As the draws."""
-        return self.draws.names_stops
-
-    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
-        """One completion of the prompt on the wire."""
-        return await self.draws.draw(self.wire(prompt), seed, decoding)
 
 
 def rendered(render: Callable[[str], str]) -> Callable[[str], str]:
@@ -153,14 +120,6 @@ def as_messages(text: str) -> str:
     return json.dumps(turns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The answer, and the rollout that it ends."""
-
-    text: str
-    rollout: Rollout
-
-
 def solve_all(
     engine: ChatModel,
     questions: Sequence[str],
@@ -169,8 +128,8 @@ def solve_all(
     decoding: Decoding,
     concurrency: int,
     seed: int,
-) -> list[Answer]:
-    """Answer ``questions`` at once; the answer of a failed rollout is empty.
+) -> list[Rollout]:
+    """Answer ``questions`` at once; the answer of a rollout: `answer_of`.
 
     ``limits`` bound the threads of each question, ``decoding`` each draw, ``concurrency`` the draws in flight.
 
@@ -187,21 +146,22 @@ def solve_all(
     ]
     window = None if is_chat else _window(engine, [root.prompt for root in roots])
 
-    async def run() -> list[Rollout]:
-        async with _open_draws(engine) as draws:
-            runtime = Runtime(
-                grammar=TagGrammar(shares_prefix=not is_chat),
-                draws=TagDraws(draws=draws, wire=_wire(engine.chat_format)),
-                decoding=decoding,
-                slots=asyncio.Semaphore(concurrency),
-                seed=seed,
-                tokens=_tokens(engine),
-                window=window,
-                limits=limits,
-            )
-            return await run_rollouts(runtime, roots)
-
-    return [Answer(text=_answer_of(one), rollout=one) for one in asyncio.run(run())]
+    return draw_rollouts(
+        engine,
+        roots,
+        lambda draws: Runtime(
+            grammar=TagGrammar(shares_prefix=not is_chat),
+            draws=draws,
+            wire=_wire(engine.chat_format),
+            decoding=decoding,
+            slots=asyncio.Semaphore(concurrency),
+            seed=seed,
+            tokens=_tokens(engine),
+            window=window,
+            limits=limits,
+        ),
+        lockstep=False,
+    )
 
 
 def _window(engine: ChatModel, texts: Sequence[str]) -> int | None:
@@ -219,11 +179,12 @@ def _window(engine: ChatModel, texts: Sequence[str]) -> int | None:
                 f"the question leaves no room in the model's context ({room} tokens)"
             )
         if room is not None and tokens is not None:
-            window = room + len(tokens.encode(text))
+            window = room + len(tokens.encode(wire(text)))
     return window
 
 
-def _answer_of(rollout: Rollout) -> str:
+def answer_of(rollout: Rollout) -> str:
+    """The parent's text behind the question; empty if it failed."""
     if rollout.error is not None:
         return ""
     last = rollout.last
@@ -241,26 +202,13 @@ def _wire(chat_format: ChatFormat | None) -> Callable[[str], str]:
 
 
 def _tokens(engine: ChatModel) -> TextTokens | None:
-    """Tokens of texts on the wire; None if they are unknown here."""
-    wire = _wire(engine.chat_format)
+    """Tokens of prompts on the wire; None if they are unknown here."""
     if isinstance(engine, EmbeddedEngine):
-        plain = TextTokens.of(engine.tokenizer)
-        return replace(plain, encode=lambda text: plain.encode(wire(text)))
+        return TextTokens.of(engine.tokenizer)
     encode = engine.encode if isinstance(engine, OpenAIModel) else None
     if encode is None or isinstance(engine.chat_format, ServerChat):
         return None
-    return TextTokens(encode=lambda text: encode(wire(text)))
-
-
-@asynccontextmanager
-async def _open_draws(engine: ChatModel) -> AsyncIterator[Draws]:
-    if isinstance(engine, EmbeddedEngine):
-        async with open_live(engine) as live:
-            yield LiveDraws(engine=live)
-        return
-    assert isinstance(engine, OpenAIModel)
-    async with engine.open() as session:
-        yield session
+    return TextTokens(encode=encode)
 
 
 def account(rollout: Rollout) -> list[str]:
