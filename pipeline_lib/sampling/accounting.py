@@ -149,17 +149,8 @@ def arithmetic_of(events: Iterable[Event]) -> str:
     return "; ".join(sorted(found)) or "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineTime:
-    """Time for which engines worked for a run."""
-
-    engine_seconds: float
-    gpu_seconds: float
-    """Engine seconds times the engine's GPUs."""
-
-
-def engine_time(events: Iterable[Event]) -> EngineTime:
-    """Engine time from the events of a run; a shard drawn again counts once, as of its last draw.
+def engine_time(events: Iterable[Event]) -> tuple[float, float]:
+    """Engine seconds of a run, and engine seconds times GPUs; a shard drawn again counts once, as of its last draw.
 
     Engines in worker processes run in parallel, so their seconds add up. A server is shared: it counts
     as working while any worker waits for it.
@@ -176,4 +167,4 @@ def engine_time(events: Iterable[Event]) -> EngineTime:
         )
         seconds += busy
         gpu_seconds += busy * gpus
-    return EngineTime(engine_seconds=seconds, gpu_seconds=gpu_seconds)
+    return seconds, gpu_seconds

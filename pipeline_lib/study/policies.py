@@ -273,13 +273,8 @@ def _counts(groups: Sequence[Group], *, num_left_out: int) -> PathCounts:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flip:
-    """A problem whose pass@1 crossed one half, with its values before and after."""
-
-    problem_id: str
-    base: float
-    trained: float
+Flip = tuple[str, float, float]
+"""Id of a problem, and its pass@1 before and after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,13 +288,13 @@ class Flips:
     def between(cls, reference: Mapping[str, float], candidate: Mapping[str, float]) -> Self:
         """The flips from ``reference`` to ``candidate``, pass@1 by problem, on the problems of both."""
         flips = [
-            Flip(problem_id=name, base=reference[name], trained=candidate[name])
+            (name, reference[name], candidate[name])
             for name in sorted(reference.keys() & candidate.keys())
         ]
-        flips.sort(key=lambda flip: -abs(flip.trained - flip.base))
+        flips.sort(key=lambda flip: -abs(flip[2] - flip[1]))
         return cls(
-            gained=tuple(flip for flip in flips if flip.base < 0.5 < flip.trained),
-            lost=tuple(flip for flip in flips if flip.trained < 0.5 < flip.base),
+            gained=tuple(flip for flip in flips if flip[1] < 0.5 < flip[2]),
+            lost=tuple(flip for flip in flips if flip[2] < 0.5 < flip[1]),
         )
 
     def table(self, *, limit: int) -> Table:
@@ -309,9 +304,9 @@ class Flips:
             caption=f"Problems that crossed one half: {len(self.gained)} gained, {len(self.lost)} lost",
             columns=("problem", "change", "before", "after"),
             rows=tuple(
-                (flip.problem_id, direction, percent(flip.base), percent(flip.trained))
+                (name, direction, percent(before), percent(after))
                 for direction, flips in shown.items()
-                for flip in flips
+                for name, before, after in flips
             ),
         )
 

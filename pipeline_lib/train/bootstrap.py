@@ -7,8 +7,7 @@ taught the answer format by SFT on worked solutions.
 
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
@@ -125,44 +124,29 @@ def save_blank_policy(
     pieces: Pieces = "numbers",
 ) -> None:
     """Save a Llama with random weights from torch's global generator, and a tokenizer made from ``rows``."""
-    sizes = LlamaSizes(
-        hidden_size=params.hidden_size,
-        feed_forward_size=3 * params.hidden_size,
-        num_layers=params.num_layers,
-        num_heads=params.num_heads,
-        context_tokens=_CONTEXT_TOKENS,
-    )
     tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in rows], pieces=pieces)
-    save_blank_llama(folder, tokenizer, sizes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LlamaSizes:
-    """Sizes of a Llama from scratch; embeddings are tied."""
-
-    hidden_size: int
-    feed_forward_size: int
-    num_layers: int
-    num_heads: int
-    context_tokens: int
+    save_blank_llama(
+        folder,
+        tokenizer,
+        hidden_size=params.hidden_size,
+        intermediate_size=3 * params.hidden_size,
+        num_hidden_layers=params.num_layers,
+        num_attention_heads=params.num_heads,
+        max_position_embeddings=_CONTEXT_TOKENS,
+    )
 
 
 def save_blank_llama(
-    folder: pathlib.Path, tokenizer: PreTrainedTokenizerFast, sizes: LlamaSizes
+    folder: pathlib.Path, tokenizer: PreTrainedTokenizerFast, **sizes: Any
 ) -> None:
-    """Save a Llama with random weights from torch's global generator, with ``tokenizer``."""
+    """Save a Llama with random weights from torch's global generator, with ``tokenizer``; ``sizes`` as of LlamaConfig."""
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=sizes.hidden_size,
-        intermediate_size=sizes.feed_forward_size,
-        num_hidden_layers=sizes.num_layers,
-        num_attention_heads=sizes.num_heads,
-        num_key_value_heads=sizes.num_heads,
-        max_position_embeddings=sizes.context_tokens,
         tie_word_embeddings=True,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
+        **sizes,
     )
     save_model(LlamaForCausalLM(config), folder)  # type: ignore[no-untyped-call]
     tokenizer.save_pretrained(folder)

@@ -125,9 +125,11 @@ def build(
     """
     loaded = params.load()
     with progress_bar(f"judge {source.name}") as moved:
-        built = build_file(source, output, method, loaded, workers=workers, on_progress=moved)
-    print_counts(built.data.counts)
-    say(f"{built.num_rows} rows: {output}\ndata card: {built.card}")
+        counts, num_rows, card = build_file(
+            source, output, method, loaded, workers=workers, on_progress=moved
+        )
+    print_counts(counts)
+    say(f"{num_rows} rows: {output}\ndata card: {card}")
 
 
 def _print_summary(summary: LineSummary) -> None:

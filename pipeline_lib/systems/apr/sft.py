@@ -30,7 +30,7 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
 from pipeline_lib.systems.apr.countdown.lines import Kind
 from pipeline_lib.systems.apr.countdown.tokens import EOS, PAD, make_tokenizer
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
-from pipeline_lib.train.bootstrap import LlamaSizes, save_blank_llama
+from pipeline_lib.train.bootstrap import save_blank_llama
 from pipeline_lib.train.offline.bucketed_sft import (
     TokenRow,
     TokenSteps,
@@ -229,13 +229,6 @@ def make_blank(
     folder: pathlib.Path, model: AprModelParams, *, num_numbers: int, seed: int, threads: int
 ) -> None:
     """Save a model with random weights and the tokenizer for problems of ``num_numbers`` numbers."""
-    sizes = LlamaSizes(
-        hidden_size=model.hidden_size,
-        feed_forward_size=model.feed_forward_size,
-        num_layers=model.num_layers,
-        num_heads=model.num_heads,
-        context_tokens=model.window,
-    )
     weights_seed = trainer_seed(seed, "adaptive", "weights")
     with silence_libraries(), deterministic(threads=threads, seed=weights_seed):
         tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
@@ -244,7 +237,15 @@ def make_blank(
             eos_token=EOS,
             clean_up_tokenization_spaces=False,
         )
-        save_blank_llama(folder, tokenizer, sizes)
+        save_blank_llama(
+            folder,
+            tokenizer,
+            hidden_size=model.hidden_size,
+            intermediate_size=model.feed_forward_size,
+            num_hidden_layers=model.num_layers,
+            num_attention_heads=model.num_heads,
+            max_position_embeddings=model.window,
+        )
 
 
 def plan_of(traces: EncodedTraces, sft: AprSftParams, *, seed: int) -> TokenSteps:

@@ -1,25 +1,15 @@
 """Training data from a JSON-lines file of paths, outside of a workspace."""
 
 import pathlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from pipeline_lib.params.train import Method
 from pipeline_lib.params.whole import Params
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.store.files import check_output, write_json_lines, write_text
-from pipeline_lib.train.rows.builders import MAIN_TABLE, BuildContext, TrainData, build
+from pipeline_lib.train.rows.builders import MAIN_TABLE, BuildContext, build
 from pipeline_lib.verify.lines import groups_from_lines
 from pipeline_lib.verify.version import VERIFIER_VERSION
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltFile:
-    """The data, and the files that were written."""
-
-    data: TrainData
-    num_rows: int
-    card: pathlib.Path
 
 
 def build_file(
@@ -30,8 +20,11 @@ def build_file(
     *,
     workers: int = 1,
     on_progress: Callable[[int, int], None] | None = None,
-) -> BuiltFile:
+) -> tuple[Mapping[str, float], int, pathlib.Path]:
     """Judge the paths of ``source``, write the rows that ``method`` trains on, and their data card.
+
+    Returns:
+        Counts of the data, number of rows, and the data card.
 
     Raises:
         BadInputError: a line of ``source`` cannot be read, or a file cannot be written.
@@ -53,4 +46,4 @@ def build_file(
     rows = data.rows_by_table[MAIN_TABLE[method]]
     write_json_lines(output, rows)
     write_text(card, data.card)
-    return BuiltFile(data=data, num_rows=len(rows), card=card)
+    return data.counts, len(rows), card

@@ -74,10 +74,10 @@ def _loop(workspace: Workspace, events: Sequence[Event], *, rounds: int) -> dict
     )
     # Workers share an engine, so its seconds are not the sum of theirs.
     names = {f"round-{number}" for number in numbers}
-    drawing = engine_time(event for event in events if event.get("draw") in names)
+    _, drawing = engine_time(event for event in events if event.get("draw") in names)
     gpu = spent["gpu_seconds"]
     return spent | {
-        "gpu_seconds": None if gpu is None else gpu + drawing.gpu_seconds,
+        "gpu_seconds": None if gpu is None else gpu + drawing,
         "drawn_tokens": spent["drawn_tokens"] + int(drawn),
     }
 

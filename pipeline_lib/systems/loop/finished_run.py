@@ -209,7 +209,7 @@ def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float
     """Spending of the whole workspace, as counted against a budget."""
     spent = spent_in(workspace.root)
     events = read_events(workspace.root)
-    time = engine_time(events)
+    engine_seconds, gpu_seconds = engine_time(events)
     return {
         "engine": serve.engine,
         "precision, decoding": arithmetic_of(events),
@@ -217,8 +217,8 @@ def _spending(workspace: Workspace, serve: ServeParams) -> dict[str, str | float
         "prompt tokens": spent.prompt_tokens,
         "of these cached": spent.cached_tokens,
         "completion tokens": spent.completion_tokens,
-        "engine seconds": f"{time.engine_seconds:.1f}",
-        "GPU seconds": f"{time.gpu_seconds:.1f}",
+        "engine seconds": f"{engine_seconds:.1f}",
+        "GPU seconds": f"{gpu_seconds:.1f}",
         "cost at the prices of serve": f"{spent.cost(serve):.4f}",
         "retried (all stages)": count_retried(events),
     }

@@ -18,16 +18,20 @@ from pipeline_lib.problems.splits import make_splits
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
-from pipeline_lib.train.bootstrap import LlamaSizes, make_tokenizer, save_blank_llama
+from pipeline_lib.train.bootstrap import make_tokenizer, save_blank_llama
 from pipeline_lib.verify.golds import open_gold_check
 from tests.unit.engines.served_model import MODEL, served
 
 pytestmark = pytest.mark.slow
 ENVIRONMENT = REPOSITORY / ".venv-serve"
 WRONG = "1+1=2"
-SIZES = LlamaSizes(
-    hidden_size=64, feed_forward_size=192, num_layers=2, num_heads=2, context_tokens=128
-)
+SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 192,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 128,
+}
 
 
 def all_problems() -> list[Problem]:
@@ -48,7 +52,7 @@ def teach(folder: pathlib.Path, problems: Sequence[Problem]) -> pathlib.Path:
     )
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        save_blank_llama(folder, tokenizer, SIZES)
+        save_blank_llama(folder, tokenizer, **SIZES)
         model = AutoModelForCausalLM.from_pretrained(folder)
         texts = []
         for row in rows:

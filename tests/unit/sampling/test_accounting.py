@@ -9,7 +9,6 @@ from pipeline_lib.records import FinishReason, Path, Provenance, Service
 from pipeline_lib.sampling.accounting import (
     PATHS,
     SERVICE_FOLDER,
-    EngineTime,
     Spent,
     engine_time,
     record_spending,
@@ -149,7 +148,7 @@ def test_every_path_s_service_is_on_record(tmp_path):
     assert "latency_s" not in paths[0].row()
     [event] = read_events(tmp_path)
     assert (event["requests"], event["completion_tokens"]) == (1, 10)
-    assert engine_time([event]) == EngineTime(engine_seconds=2.0, gpu_seconds=2.0)
+    assert engine_time([event]) == (2.0, 2.0)
 
 
 def spending(shard, *, engine, end, seconds, gpus=0):
@@ -171,7 +170,7 @@ def test_workers_of_one_server_wait_together():
         spending(shard, engine="vllm", end=end, seconds=seconds, gpus=1)
         for shard, (end, seconds) in enumerate(waits)
     ]
-    assert engine_time(events) == EngineTime(engine_seconds=13.0, gpu_seconds=13.0)
+    assert engine_time(events) == (13.0, 13.0)
 
 
 def test_embedded_engines_work_beside_each_other():
@@ -183,4 +182,4 @@ def test_embedded_engines_work_beside_each_other():
         {"event": "work", "at": "2026-11-20T12:00:12+00:00"},
         {**spending(0, engine="embedded", end=9, seconds=4.0), "table": "trained/paths"},
     ]
-    assert engine_time(events) == EngineTime(engine_seconds=21.0, gpu_seconds=0.0)
+    assert engine_time(events) == (21.0, 0.0)

@@ -194,8 +194,8 @@ def test_flips():
     flips = compared(
         {"a": "wwwc", "b": "cccw", "c": "cccc"}, {"a": "cccw", "b": "wwwc", "c": "cccc"}
     ).flips
-    assert [flip.problem_id for flip in flips.gained] == ["a"]
-    assert [flip.problem_id for flip in flips.lost] == ["b"]
+    assert [name for name, _, _ in flips.gained] == ["a"]
+    assert [name for name, _, _ in flips.lost] == ["b"]
 
 
 def test_nothing_in_common_is_an_error():
@@ -209,5 +209,5 @@ def test_flips_cross_one_half_and_come_largest_first():
     before = {"a": 0.4, "b": 0.1, "c": 0.9, "d": 0.5, "e": 0.4}
     after = {"a": 0.6, "b": 0.9, "c": 0.0, "d": 0.9, "e": 0.5}
     flips = Flips.between(before, after)
-    assert [flip.problem_id for flip in flips.gained] == ["b", "a"]
-    assert [flip.problem_id for flip in flips.lost] == ["c"]
+    assert [name for name, _, _ in flips.gained] == ["b", "a"]
+    assert [name for name, _, _ in flips.lost] == ["c"]

@@ -32,8 +32,8 @@ def pick_examples(
         policy_groups: judged paths after training.
         limit: most problems to show.
     """
-    changed = dict.fromkeys((flip.problem_id for flip in flips.gained), "gained")
-    changed |= dict.fromkeys((flip.problem_id for flip in flips.lost), "lost")
+    changed = dict.fromkeys((name for name, _, _ in flips.gained), "gained")
+    changed |= dict.fromkeys((name for name, _, _ in flips.lost), "lost")
     names = sorted(problem_ids(base_groups) & problem_ids(policy_groups))
     chosen = _choose(flips, names, limit)
     base, policy = (pick_groups(groups, set(chosen)) for groups in (base_groups, policy_groups))
@@ -42,7 +42,7 @@ def pick_examples(
 
 def _choose(flips: Flips, names: Sequence[str], limit: int) -> list[str]:
     alternating = itertools.zip_longest(flips.lost, flips.gained)
-    changed = [flip.problem_id for pair in alternating for flip in pair if flip is not None]
+    changed = [flip[0] for pair in alternating for flip in pair if flip is not None]
     known, flipped = set(names), set(changed)
     first = [name for name in changed if name in known][: limit // 2]
     rest = [name for name in names if name not in flipped]

@@ -14,7 +14,6 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.systems.classmate.peer import Question
 from pipeline_lib.train.bootstrap import (
-    LlamaSizes,
     make_tokenizer,
     save_blank_llama,
     save_blank_policy,
@@ -51,12 +50,16 @@ def save_chat_peer(folder: pathlib.Path) -> pathlib.Path:
     tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in ROWS])
     tokenizer.add_special_tokens({"additional_special_tokens": MARKS})
     tokenizer.chat_template = CHAT_TEMPLATE
-    sizes = LlamaSizes(
-        hidden_size=16, feed_forward_size=48, num_layers=1, num_heads=2, context_tokens=512
-    )
+    sizes = {
+        "hidden_size": 16,
+        "intermediate_size": 48,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 512,
+    }
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        save_blank_llama(folder, tokenizer, sizes)
+        save_blank_llama(folder, tokenizer, **sizes)
     return folder
 
 

@@ -10,7 +10,7 @@ from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.classmate.body import check_peer, is_exact
 from pipeline_lib.systems.classmate.processes import process_peers
-from pipeline_lib.train.bootstrap import LlamaSizes, make_tokenizer, save_blank_llama
+from pipeline_lib.train.bootstrap import make_tokenizer, save_blank_llama
 from tests.unit.systems.classmate.peer_models import DECODING, QUESTIONS, ROWS
 
 ENVIRONMENT = REPOSITORY / ".venv-serve"
@@ -32,12 +32,16 @@ pytestmark = [
 def model(tmp_path):
     """vLLM's attention on a CPU needs heads of a multiple of 32 channels."""
     tokenizer = make_tokenizer([row["prompt"] + row["completion"] for row in ROWS])
-    sizes = LlamaSizes(
-        hidden_size=64, feed_forward_size=128, num_layers=2, num_heads=2, context_tokens=512
-    )
+    sizes = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "max_position_embeddings": 512,
+    }
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        save_blank_llama(tmp_path / "model", tokenizer, sizes)
+        save_blank_llama(tmp_path / "model", tokenizer, **sizes)
     return tmp_path / "model"
 
 
