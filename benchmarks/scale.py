@@ -25,7 +25,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import load_params
 from pipeline_lib.store.workspace import DrawFolders
 from pipeline_lib.systems.loop import bootstrap, build, evaluate, prepare, report, train, verify
-from pipeline_lib.systems.loop.draw import Draw, of_run
+from pipeline_lib.systems.loop.draw import Draw
 from pipeline_lib.systems.stage import Run
 
 FEW_PATHS = 100
@@ -84,12 +84,13 @@ def record(run: Run, num_paths: int) -> None:
 def judge(run: Run, folders: DrawFolders, split: str) -> None:
     """Verify the paths of ``folders``, shard by shard."""
     draw = Draw(
-        **of_run(run),
+        run=run,
         name="verdicts",
         seed_name="verdicts",
         problems=run.workspace.problems(split),
         model="none",
         folders=folders,
+        sample=run.params.sample,
     )
     planned = verify.plan_shards(draw)
     for shard in planned:

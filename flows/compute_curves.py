@@ -6,8 +6,7 @@ from flows.parallel.draws import sample_and_verify
 from flows.parallel.fan_out import map_bounded
 from flows.ray.runners import asking_for, cluster, shards_in_flight, task_runner
 from flows.run.guard import run_guard
-from pipeline_lib.params.evaluate import RESCORING, Strategy
-from pipeline_lib.systems.loop.draw import of_run
+from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.loop.test_time.measures import STAGE, ComputePart, ComputeShard
 from pipeline_lib.systems.loop.test_time.studies import PolicyName
@@ -45,7 +44,7 @@ def compute_curves(run: Run, policy: PolicyName) -> None:
     """Draw, search, judge and measure for one policy."""
     with run_guard(LOOP, run):
         drawn = _part(run, policy, _DRAWN)
-        sample_and_verify(run, drawn)
+        sample_and_verify(drawn)
         _measure(run, plan_part(drawn))
         searches = _searches(run, policy)
         planned = [plan_part(part) for part in searches]
@@ -113,12 +112,12 @@ def _part(
 ) -> ComputePart:
     params, workspace = run.params, run.workspace
     trained = workspace.policy(params.rounds, rounds=params.rounds)
-    common = of_run(run)
+    sample = params.sample
     if strategy is None:
         paths = max(params.test_time.budgets)
-        common["sample"] = params.sample.model_copy(update={"num_paths": paths, "shots": 0})
+        sample = sample.model_copy(update={"num_paths": paths, "shots": 0})
     return ComputePart(
-        **common,
+        run=run,
         name=f"{name} {policy}",
         seed_name=STAGE,  # both policies use the same seeds
         policy=policy,
@@ -126,8 +125,7 @@ def _part(
         folders=workspace.compute(policy, name),
         model=str(workspace.base if policy == "base" else trained),
         stage=STAGE,
-        test_time=params.test_time,
+        sample=sample,
         strategy=strategy,
         budget=budget,
-        rescored=strategy is None and bool(RESCORING & set(params.test_time.strategies)),
     )

@@ -57,7 +57,7 @@ def _draw_without_control(run: Run) -> None:
     if draws_in_workers(run.params.serve):
         with timed_stage(run.root, "evaluate", draw="without-control"):
             for draw in draws_without_control(run):
-                sample_and_verify(run, draw)
+                sample_and_verify(draw)
 
 
 @flow(name="evaluate", flow_run_name="evaluate-policies")
@@ -65,7 +65,7 @@ def evaluate(run: Run) -> None:
     """Base, control and trained policy on the same held-out problems with the same seeds, problem by problem."""
     with timed_stage(run.root, "evaluate"):
         for draw in policy_draws(run):
-            sample_and_verify(run, draw)
+            sample_and_verify(draw)
         compare_policies(run)
 
 

@@ -9,7 +9,7 @@ from prefect.futures import PrefectFuture
 
 from flows.parallel.fan_out import Chain, map_bounded
 from flows.ray.runners import asking_for, shards_in_flight, task_runner
-from pipeline_lib.systems.loop.draw import Draw, Shard, of_run
+from pipeline_lib.systems.loop.draw import Draw, Shard
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.serving import draws_in_workers, endpoint_for
@@ -26,20 +26,21 @@ DrawAll = Callable[[Iterable[Shard[Draw]]], list[Shard[Draw]]]
 
 
 @flow(name="sample", flow_run_name="sample-{draw.name}", validate_parameters=False)
-def sample(run: Run, draw: Draw) -> None:
+def sample(draw: Draw) -> None:
     """Draw the paths of all shards."""
-    in_flight = shards_in_flight(run.params.execution)
-    with _asking_to_sample(run):
-        drawn = _drawn(run, draw, partial(map_bounded, sample_shard, in_flight=in_flight))
+    in_flight = shards_in_flight(draw.run.params.execution)
+    with _asking_to_sample(draw.run):
+        drawn = _drawn(draw, partial(map_bounded, sample_shard, in_flight=in_flight))
     seal_paths(drawn)
 
 
 @flow(name="verify", flow_run_name="verify-{draw.name}", validate_parameters=False)
-def verify(run: Run, draw: Draw) -> None:
+def verify(draw: Draw) -> None:
     """Judge the paths of all shards."""
     shards = plan_verification(draw)
-    in_flight = shards_in_flight(run.params.execution)
-    with asking_for(run.params.execution, "verify"):
+    execution = draw.run.params.execution
+    in_flight = shards_in_flight(execution)
+    with asking_for(execution, "verify"):
         judged = map_bounded(verify_shard, shards, in_flight=in_flight)
     seal_verdicts(judged)
 
@@ -49,9 +50,9 @@ def verify(run: Run, draw: Draw) -> None:
     flow_run_name="sample-and-verify-{draw.name}",
     validate_parameters=False,
 )
-def _sample_and_verify(run: Run, draw: Draw) -> None:
-    """Draw the paths of all shards, and judge those of each shard as soon as they are written."""
-    execution = run.params.execution
+def _sample_and_verify(draw: Draw) -> None:
+    """Draw the paths of all shards, and judge the paths of each shard as soon as they are written."""
+    run, execution = draw.run, draw.run.params.execution
 
     def submit_sampling(shard: Shard[Draw]) -> PrefectFuture[Shard[Draw]]:
         with _asking_to_sample(run):
@@ -62,59 +63,60 @@ def _sample_and_verify(run: Run, draw: Draw) -> None:
             return verify_shard.submit(shard)
 
     chain = Chain(submit_sampling, submit_verification, in_flight=shards_in_flight(execution))
-    with _timed(run, draw, "verify"):
-        with _timed(run, draw, "sample"):
-            seal_paths(_drawn(run, draw, chain.first_results))
+    with _timed(draw, "verify"):
+        with _timed(draw, "sample"):
+            seal_paths(_drawn(draw, chain.first_results))
         seal_verdicts(chain.second_results())
 
 
-def sample_and_verify(run: Run, draw: Draw) -> None:
-    """Draw and judge, on the runner of the params; the result is that of `sample`, then `verify`."""
-    execution = run.params.execution
+def sample_and_verify(draw: Draw) -> None:
+    """Draw and judge, on the runner of the params; the result equals `sample`, then `verify`."""
+    params = draw.run.params
     # While a server draws, the tasks of sampling only wait, beside a full set of verifiers.
-    waiting = 0 if draws_in_workers(run.params.serve) else execution.workers
-    runner = task_runner(execution, waiting=waiting)
-    _sample_and_verify.with_options(task_runner=runner)(run, draw)
+    waiting = 0 if draws_in_workers(params.serve) else params.execution.workers
+    runner = task_runner(params.execution, waiting=waiting)
+    _sample_and_verify.with_options(task_runner=runner)(draw)
 
 
 def sample_and_verify_round(run: Run) -> None:
     """Stages `sample` and `verify` in the round of ``run``."""
-    sample_and_verify(run, round_draw(run))
+    sample_and_verify(round_draw(run))
 
 
 def sample_round(run: Run) -> None:
     """Stage `sample` in the round of ``run``."""
     runner = task_runner(run.params.execution)
     with timed_stage(run.root, "sample", draw=f"round-{run.round_number}"):
-        sample.with_options(task_runner=runner)(run, round_draw(run))
+        sample.with_options(task_runner=runner)(round_draw(run))
 
 
 def verify_round(run: Run) -> None:
     """Stage `verify` in the round of ``run``."""
     runner = task_runner(run.params.execution)
     with timed_stage(run.root, "verify", draw=f"round-{run.round_number}"):
-        verify.with_options(task_runner=runner)(run, round_draw(run))
+        verify.with_options(task_runner=runner)(round_draw(run))
 
 
 def round_draw(run: Run) -> Draw:
     """The draw of a round of the loop."""
     name = f"round-{run.round_number}"
     return Draw(
-        **of_run(run),
+        run=run,
         name=name,
         seed_name=name,
         problems=run.workspace.problems("train"),
         model=str(run.start),
         folders=run.folders,
+        sample=run.params.sample,
     )
 
 
-def _drawn(run: Run, draw: Draw, draw_all: DrawAll) -> list[Shard[Draw]]:
+def _drawn(draw: Draw, draw_all: DrawAll) -> list[Shard[Draw]]:
     """All shards, drawn by ``draw_all`` while the engine is up."""
     shards = plan_sampling(draw)
     with endpoint_for(
-        run.params.serve,
-        run.root,
+        draw.run.params.serve,
+        draw.run.root,
         model=draw.model,
         wanted=not all(shard.done for shard in shards),
     ) as endpoint:
@@ -127,5 +129,5 @@ def _asking_to_sample(run: Run) -> AbstractContextManager[None]:
     return asking_for(run.params.execution, "sample", uses_gpu=draws, waits=not draws)
 
 
-def _timed(run: Run, draw: Draw, stage: str) -> AbstractContextManager[None]:
-    return nullcontext() if draw.stage else timed_stage(run.root, stage, draw=draw.name)
+def _timed(draw: Draw, stage: str) -> AbstractContextManager[None]:
+    return nullcontext() if draw.stage else timed_stage(draw.run.root, stage, draw=draw.name)

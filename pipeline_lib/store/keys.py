@@ -24,8 +24,12 @@ NAMED_IMPORTS: Mapping[str, Callable[[], tuple[str, ...]]] = {
     "pipeline_lib.verify.golds": gold_check_modules,
 }
 """Modules that import others by name at run time, and those others."""
-_FRAME = ("pipeline_lib.systems.stage", "pipeline_lib.params.whole")
-"""In no stage's code: what other stages are, and their params, change no result."""
+_FRAME = (
+    "pipeline_lib.systems.stage",
+    "pipeline_lib.params.whole",
+    "pipeline_lib.store.workspace",
+)
+"""In no stage's code: what other stages are, their params, and the places of folders change no result."""
 _WITH_DOCSTRINGS = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 

@@ -18,7 +18,7 @@ from pipeline_lib.study.plan import (
     sampling_of,
 )
 from pipeline_lib.study.study import write_study
-from pipeline_lib.systems.loop.draw import Draw, of_run
+from pipeline_lib.systems.loop.draw import Draw
 from pipeline_lib.systems.loop.study import loop_study
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.control_report import read_control_report
@@ -42,16 +42,18 @@ def _policy_draws(run: Run, *, control_is_base: bool) -> list[Draw]:
     draws = []
     for policy, temperature in evaluation_draws(params, control_is_base=control_is_base):
         folder = folder_name(policy, temperature, params)
-        own = {
-            "name": f"evaluate-{folder}",
-            "seed_name": "evaluate",
-            "problems": run.workspace.problems("test"),
-            "model": models[policy],
-            "folders": run.workspace.evaluation(folder),
-            "sample": sampling_of(policy, temperature, params),
-            "stage": "evaluate",
-        }
-        draws.append(Draw(**of_run(run) | own))
+        draws.append(
+            Draw(
+                run=run,
+                name=f"evaluate-{folder}",
+                seed_name="evaluate",
+                problems=run.workspace.problems("test"),
+                model=models[policy],
+                folders=run.workspace.evaluation(folder),
+                sample=sampling_of(policy, temperature, params),
+                stage="evaluate",
+            )
+        )
     return draws
 
 

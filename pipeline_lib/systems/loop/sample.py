@@ -31,9 +31,9 @@ def plan_shards(draw: Draw) -> list[Shard[Draw]]:
         __name__,
         params={
             **draw.sample.model_dump(),
-            "engine": draw.serve.engine,
-            "engine_options": draw.serve.options,
-            "seed": draw.seed,
+            "engine": draw.run.params.serve.engine,
+            "engine_options": draw.run.params.serve.options,
+            "seed": draw.run.params.seed,
             "draw": draw.seed_name,
         },
         inputs={
@@ -73,28 +73,31 @@ def sample(shard: Shard[Draw]) -> None:
     draw = shard.draw
 
     def drawn_rows() -> Rows:
-        require_budget(draw.workspace, draw.serve)
+        require_budget(draw.run.root, draw.run.params.serve)
         start = time.perf_counter()
         engine = rollout_engine(
-            draw.model, draw.serve, endpoint=draw.endpoint, batch_size=draw.sample.batch_size
+            draw.model,
+            draw.run.params.serve,
+            endpoint=draw.endpoint,
+            batch_size=draw.sample.batch_size,
         )
         drawn = paths.sample_paths(
             shard.problems(),
             engine,
             draw.sample,
-            seed=draw.seed,
+            seed=draw.run.params.seed,
             draw=draw.seed_name,
             examples=_examples(draw),
         )
         record_spending(
-            draw.workspace,
+            draw.run.root,
             draw.folders.paths,
             shard.index,
             drawn,
             draw=draw.seed_name,
             engine_seconds=time.perf_counter() - start,
             arithmetic=engine.arithmetic,
-            gpus=0 if engine_named(draw.serve.engine).is_external else visible_gpus(),
+            gpus=0 if engine_named(draw.run.params.serve.engine).is_external else visible_gpus(),
         )
         return Rows(rows=[path.row() for path in drawn], counts=paths.path_counts(drawn))
 

@@ -27,7 +27,7 @@ def verify(shard: Shard[Draw]) -> None:
 
     def judged_rows() -> Rows:
         paths = [Path.from_row(row) for row in shards.read_shard(table, shard.index)]
-        with pooled_verifier(draw.verify) as verifier:
+        with pooled_verifier(draw.run.params.verify) as verifier:
             verdicts = judge_paths(paths, _problems(shard, paths), verifier)
         counts = Counter(verdict.status.value for verdict in verdicts)
         return Rows(rows=verdict_rows(paths, verdicts), counts=counts)
@@ -37,7 +37,7 @@ def verify(shard: Shard[Draw]) -> None:
         "paths": shards.shard_manifest(table, shard.index).digest,
         "problems": manifests.read_manifest(draw.problems).digest,
     }
-    key = stage_key(__name__, params=draw.verify.model_dump(), inputs=inputs)
+    key = stage_key(__name__, params=draw.run.params.verify.model_dump(), inputs=inputs)
     make_shard(shard.unit("verify", key), draw.folders.verdicts, kind=_KIND, rows=judged_rows)
 
 
@@ -67,7 +67,7 @@ def seal(judged: Sequence[Shard[Draw]]) -> Manifest:
     draw = judged[0].draw
     key = stage_key(
         __name__,
-        params=draw.verify.model_dump(),
+        params=draw.run.params.verify.model_dump(),
         inputs={"paths": manifests.read_manifest(draw.folders.paths).digest},
     )
     return shards.seal_table(draw.folders.verdicts, judged[0].num_shards, kind=_KIND, key=key)

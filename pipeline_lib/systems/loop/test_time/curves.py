@@ -39,10 +39,10 @@ def write_curves(
     key = stage_key(
         __name__,
         params={
-            **drawn.test_time.model_dump(),
+            **drawn.run.params.test_time.model_dump(),
             "resamples": evaluate.resamples,
             "level": evaluate.confidence_level,
-            "seed": drawn.seed,
+            "seed": drawn.run.params.seed,
         },
         inputs=inputs,
     )
@@ -50,8 +50,8 @@ def write_curves(
     def fill(fresh: pathlib.Path) -> None:
         _write_study(fresh, drawn, searches, evaluate)
 
-    unit = Unit(workspace=drawn.workspace, stage=STAGE, key=key, label=f"curves {drawn.policy}")
-    folder = Workspace(drawn.workspace).compute_result(drawn.policy)
+    unit = Unit(workspace=drawn.run.root, stage=STAGE, key=key, label=f"curves {drawn.policy}")
+    folder = Workspace(drawn.run.root).compute_result(drawn.policy)
     make_folder(unit, folder, kind=KIND, fill=fill)
 
 
@@ -68,27 +68,32 @@ def _write_study(
     searches: Sequence[ComputePart],
     evaluate: EvaluateParams,
 ) -> None:
-    points = estimates.curve_points(drawn.test_time)
+    points = estimates.curve_points(drawn.run.params.test_time)
     found = {(part.strategy, part.budget): _table(part) for part in searches}
     by_point: dict[Point, PathTable] = {
         (strategy, budget): found[
-            strategy, budget if strategy is Strategy.BEAM else max(drawn.test_time.budgets)
+            strategy,
+            budget if strategy is Strategy.BEAM else max(drawn.run.params.test_time.budgets),
         ]
         for strategy, budget in points
         if strategy in estimates.SEARCHES
     }
     paths = _table(drawn)
-    problems = estimates.read_candidates(paths, by_point, num_paths=max(drawn.test_time.budgets))
-    curves = estimates.curve_series(problems, points, drawn.test_time, seed=drawn.seed)
+    problems = estimates.read_candidates(
+        paths, by_point, num_paths=max(drawn.run.params.test_time.budgets)
+    )
+    curves = estimates.curve_series(
+        problems, points, drawn.run.params.test_time, seed=drawn.run.params.seed
+    )
     study = make_study(
         f"test-time compute of {drawn.policy}",
         series := [one for pair in curves.values() for one in pair],
         estimates.against_majority(curves),
         evaluate=evaluate,
-        seed=drawn.seed,
+        seed=drawn.run.params.seed,
         provenance={"version": version("reasonloop"), "model": model_identity(drawn.model)},
         left_out={"a required path failed": len(paths.groups) - len(problems)},
-        compute={"settings": drawn.test_time.model_dump(mode="json")},
+        compute={"settings": drawn.run.params.test_time.model_dump(mode="json")},
     )
     asked = [Problem.from_row(row) for row in shards.iter_table(drawn.problems)]
     write_study(fresh, study.with_claims(_claims(study)), series, asked)

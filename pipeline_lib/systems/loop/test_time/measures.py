@@ -7,7 +7,7 @@ from typing import TypeAlias
 from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.engines.embedded.scoring import PolicyScorer
 from pipeline_lib.engines.identity import model_identity
-from pipeline_lib.params.evaluate import Strategy, StrategyParams
+from pipeline_lib.params.evaluate import RESCORING, Strategy
 from pipeline_lib.records import Path
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
@@ -26,12 +26,14 @@ class ComputePart(Draw):
     """The independent draw, or one search: its policy and settings."""
 
     policy: str
-    test_time: StrategyParams
     strategy: Strategy | None = None
     """Strategy of a search; None for the independent draw."""
     budget: int = 0
-    rescored: bool = False
-    """True if a strategy needs the policy's certainty of these paths."""
+
+    @property
+    def rescored(self) -> bool:
+        """True if a strategy needs the policy's certainty of these paths."""
+        return self.strategy is None and bool(RESCORING & {*self.run.params.test_time.strategies})
 
 
 ComputeShard: TypeAlias = Shard[ComputePart]
@@ -56,7 +58,7 @@ def _key(shard: ComputeShard) -> str:
     paths = shards.shard_manifest(part.folders.paths, shard.index).digest
     return stage_key(
         __name__,
-        params={"verify": part.verify.model_dump(), "rescored": part.rescored},
+        params={"verify": part.run.params.verify.model_dump(), "rescored": part.rescored},
         inputs={**digests(part), "paths": paths},
     )
 
@@ -67,7 +69,7 @@ def measure(shard: ComputeShard) -> None:
 
     def rows() -> Rows:
         paths = [Path.from_row(row) for row in shards.read_shard(part.folders.paths, shard.index)]
-        with pooled_verifier(part.verify) as verifier:
+        with pooled_verifier(part.run.params.verify) as verifier:
             measured = path_measures.measure_paths(
                 shard.problems(), paths, verifier, _rescoring(part)
             )

@@ -25,7 +25,7 @@ def _key(shard: ComputeShard) -> str:
     """A search depends on its problems, its policy and its settings."""
     part = shard.draw
     assert part.strategy is not None
-    steering = part.test_time.model_dump(
+    steering = part.run.params.test_time.model_dump(
         mode="json", include={"step_delimiter", "max_steps", part.strategy.value}
     )
     return stage_key(
@@ -34,10 +34,10 @@ def _key(shard: ComputeShard) -> str:
             **part.sample.model_dump(),
             **steering,
             # The verifier decides if two answers are equal.
-            "verify": part.verify.model_dump(),
-            "engine": part.serve.engine,
-            "engine_options": part.serve.options,
-            "seed": part.seed,
+            "verify": part.run.params.verify.model_dump(),
+            "engine": part.run.params.serve.engine,
+            "engine_options": part.run.params.serve.options,
+            "seed": part.run.params.seed,
             "strategy": part.strategy,
             "budget": part.budget,
         },
@@ -63,7 +63,7 @@ def search(shard: ComputeShard) -> None:
     if is_searched(shard):
         return
     part = shard.draw
-    require_budget(part.workspace, part.serve)
+    require_budget(part.run.root, part.run.params.serve)
     key = _key(shard)
     with record_unit(shard.unit("search", key)):
         start = time.perf_counter()
@@ -71,11 +71,11 @@ def search(shard: ComputeShard) -> None:
         seconds = time.perf_counter() - start
         _write(shard, records, key=key)
         record_event(
-            part.workspace,
+            part.run.root,
             SPENDING,
             draw=f"{STAGE}-{part.name}",
             shard=shard.index,
-            engine=part.serve.engine,
+            engine=part.run.params.serve.engine,
             engine_seconds=seconds,
             gpus=visible_gpus(),
             **asdict(records.spent),
@@ -85,7 +85,7 @@ def search(shard: ComputeShard) -> None:
 def _search_shard(shard: ComputeShard) -> SearchRecords:
     part = shard.draw
     assert part.strategy is not None
-    with pooled_verifier(part.verify) as verifier:
+    with pooled_verifier(part.run.params.verify) as verifier:
         return search_problems(
             shard.problems(),
             _setting(part),
@@ -114,18 +114,22 @@ def seal(searched: Sequence[ComputeShard]) -> None:
 
 def _setting(part: ComputePart) -> SearchSetting:
     sample = part.sample
-    steering = part.test_time.beam if part.strategy is Strategy.BEAM else part.test_time.tree
+    steering = (
+        part.run.params.test_time.beam
+        if part.strategy is Strategy.BEAM
+        else part.run.params.test_time.tree
+    )
     return SearchSetting(
         model=rollout_engine(
-            part.model, part.serve, endpoint=part.endpoint, batch_size=sample.batch_size
+            part.model, part.run.params.serve, endpoint=part.endpoint, batch_size=sample.batch_size
         ),
         decoding=Decoding(
             temperature=sample.temperature,
             top_p=sample.top_p,
             max_new_tokens=sample.max_new_tokens,
         ),
-        params=part.test_time,
-        seed=part.seed,
+        params=part.run.params.test_time,
+        seed=part.run.params.seed,
         scorer=_scorer(part) if steering.value == "self-certainty" else None,
     )
 

@@ -8,7 +8,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.store import shards
 from pipeline_lib.store.shards import shard_name
 from pipeline_lib.systems.loop import verify
-from pipeline_lib.systems.loop.draw import Draw, of_run
+from pipeline_lib.systems.loop.draw import Draw
 from pipeline_lib.systems.stage import Run
 
 PROBLEMS, PATHS_EACH, SHARD_SIZE = 7, 2, 3
@@ -19,12 +19,13 @@ def planned(tmp_path):
     """Three shards of paths, over a table of problems in shards of two."""
     run = Run(root=tmp_path, params=Params())
     draw = Draw(
-        **of_run(run),
+        run=run,
         name="round-1",
         seed_name="round-1",
         problems=tmp_path / "problems",
         model="none",
         folders=run.folders,
+        sample=run.params.sample,
     )
     rows = [recorded_problem(number).row() for number in range(PROBLEMS)]
     shards.write_table(draw.problems, rows, kind="problems", key="k", shard_size=2)
