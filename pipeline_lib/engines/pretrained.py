@@ -45,11 +45,7 @@ def load_chat_format(source: str) -> ChatFormat | None:
 
 
 def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of a Hugging Face folder or hub id.
-
-    Raises:
-        BadInputError: there is none, or it cannot be read.
-    """
+    """The tokenizer of a Hugging Face folder or hub id. BadInputError: there is none that can be read."""
     tokenizer: PreTrainedTokenizerBase = load_pretrained(AutoTokenizer.from_pretrained, source)
     return tokenizer
 
@@ -60,7 +56,7 @@ def load_pretrained(loader: Callable[..., Any], source: str, **options: Any) -> 
     Raises:
         BadInputError: ``source`` cannot be found or read.
     """
-    # Its bars would mix with those of the command, and with the one line of an error.
+    # Its bars would mix with the command's bars, and with the one line of an error.
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         # By default, transformers prompts on the terminal.

@@ -1,10 +1,7 @@
 """`reasonloop pacore serve`: an OpenAI-compatible gateway whose answers are drawn in rounds."""
 
-import json
-import pathlib
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -19,15 +16,12 @@ from flows.cli.options import (
     ParamsOptions,
 )
 from flows.cli.pacore.cluster import DEFAULT_WORKERS, WorkerOptions, worker_pool
-from flows.cli.serving import RestartReport, exit_on_sigterm
+from flows.cli.serving import QUESTION, exit_on_sigterm, reported_engine, show_request
 from flows.run.terminal import say
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.known.engine import HOST
-from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.launch.probes import lease_port
-from pipeline_lib.engines.running_engine import serving_engine
-from pipeline_lib.params.pacore import PRESETS
-from pipeline_lib.params.whole import Params
+from pipeline_lib.systems.pacore.gateway.requests import served_names
 from pipeline_lib.systems.pacore.gateway.server import run_gateway
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool
 
@@ -69,10 +63,14 @@ def serve(
     with ExitStack() as stack:
         stack.enter_context(lease)
         if workers.master is None:
-            client, follow = stack.enter_context(_engine(model, loaded, log_folder))
+            opening = reported_engine(model, loaded.serve, log_folder)
+            running, follow = stack.enter_context(opening)
+            # transformers, which takes seconds to import.
+            from pipeline_lib.engines.started_engine import connect  # noqa: PLC0415
+
+            client = connect(running.endpoint, loaded.serve, model=model)
         else:
-            client = stack.enter_context(worker_pool(model, loaded, workers))
-            follow = _nothing
+            client, follow = stack.enter_context(worker_pool(model, loaded, workers)), _nothing
         listener = stack.enter_context(socket.create_server((HOST, port)))
         run_gateway(
             client,
@@ -84,23 +82,6 @@ def serve(
         )
 
 
-@contextmanager
-def _engine(
-    model: str, params: Params, log_folder: pathlib.Path
-) -> Iterator[tuple[OpenAIModel, Callable[[], None]]]:
-    """The client of an engine that runs for the block, and a function that reports restarts."""
-    served = params.serve
-    if engine_named(served.engine).is_external:
-        served = served.model_copy(update={"model": model})
-    say(f"starting {served.engine}; its output goes to {log_folder}")
-    with serving_engine(served, model=model, log_folder=log_folder) as running:
-        # transformers, which takes seconds to import.
-        from pipeline_lib.engines.started_engine import connect  # noqa: PLC0415
-
-        report = RestartReport(engine=running)
-        yield connect(running.endpoint, served, model=model), report.update
-
-
 def _nothing() -> None:
     """Workers come and go without a message."""
 
@@ -108,16 +89,9 @@ def _nothing() -> None:
 def _show(model: str, port: int) -> None:
     """Print the address and an example."""
     base_url = f"http://{HOST}:{port}/v1"
-    body = {
-        "model": f"{model}:low",
-        "messages": [{"role": "user", "content": "What is 6 times 7?"}],
-    }
     say(f"base URL: {base_url}")
-    for name in (model, *(f"{model}:{preset}" for preset in PRESETS)):
+    for name in served_names(model):
         say(f"model:    {name}")
-    say(
-        f"""
-curl {base_url}/chat/completions -H 'Content-Type: application/json' -d '{json.dumps(body)}'
-"""
-    )
+    messages = [{"role": "user", "content": QUESTION}]
+    show_request(base_url, "chat/completions", {"model": f"{model}:low", "messages": messages})
     say("serving; Ctrl-C stops it")

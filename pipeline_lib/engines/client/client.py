@@ -1,7 +1,7 @@
 """ChatModel on any OpenAI-compatible server.
 
 The N paths of a problem are one request if the server gives its completions the seeds s, s + 1, ...
-(`dialects`), otherwise N requests with one seed each. Either way the seed in a path's provenance
+(`Dialect`), otherwise N requests with one seed each. Either way the seed in a path's provenance
 draws that path again, alone.
 
 Retries after 429, 5xx and broken connections are the openai package's. One is added: when
@@ -67,24 +67,12 @@ class OpenAIModel:
     context_tokens: int | None = None
     """Of the served model; None: unknown."""
 
-    @property
-    def engine(self) -> str:
-        """Name of the engine at the endpoint."""
-        return self.endpoint.engine
+    arithmetic: str | None = None
+    """No server reports it."""
 
-    @property
-    def identity(self) -> str:
-        """Digest of the served weights, or the server's model id."""
-        return self.endpoint.identity
-
-    @property
-    def adapter(self) -> str | None:
-        """``name@version`` of the LoRA adapter, or None."""
-        return self.endpoint.adapter
-
-    @property
-    def arithmetic(self) -> None:
-        """Unknown: the server does not report it."""
+    def __post_init__(self) -> None:
+        self.engine, self.identity = self.endpoint.engine, self.endpoint.identity
+        self.adapter = self.endpoint.adapter
 
     def room(self, prompt: str) -> int | None:
         """The context less the tokens of the prompt; None without a local tokenizer."""
@@ -95,12 +83,8 @@ class OpenAIModel:
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """Draw all completions, in the order of requests and seeds.
 
-        A request that fails after its retries gives completions with FinishReason.ERROR. An
-        interrupt closes the connections, at which servers stop generating.
-
-        Raises:
-            BadInputError: the model is not served at the endpoint, or the key is refused.
-            EngineDownError: no answer for ``serve.start_timeout_s``.
+        A request that fails after its retries gives completions with FinishReason.ERROR. An interrupt closes the
+        connections, at which servers stop generating. Errors as `Connection.await_model`.
         """
         return complete_all(self.open(), requests, decoding)
 

@@ -49,7 +49,7 @@ class TokenDecoder:
 class IncrementalDetokenizer:
     """Text of one completion, emitted as soon as it is final.
 
-    Tokens are decoded together with those of the last emitted part, since some tokenizers drop the
+    Tokens are decoded together with the last emitted part's tokens, since some tokenizers drop the
     space before a first token.
     """
 
@@ -88,6 +88,13 @@ class IncrementalDetokenizer:
         return piece
 
 
+def cut_at_stop(text: str, stops: Sequence[str]) -> tuple[str, str | None]:
+    """The text before the first stop string in it, and this string; empty stop strings are ignored."""
+    places = {stop: place for stop in stops if stop and (place := text.find(stop)) >= 0}
+    first = min(places, key=places.__getitem__, default=None)
+    return (text, None) if first is None else (text[: places[first]], first)
+
+
 @dataclass(slots=True)
 class StopStringFilter:
     """Holds back possible beginnings of stop strings, and ends the text before the first match."""
@@ -100,10 +107,9 @@ class StopStringFilter:
     def push(self, text: str) -> str:
         """The text that is not, and cannot become, part of a stop string."""
         self._held += text
-        places = {stop: place for stop in self.stops if (place := self._held.find(stop)) >= 0}
-        if places:
-            self.stopped_by = min(places, key=places.__getitem__)
-            return self._held[: places[self.stopped_by]]
+        before, self.stopped_by = cut_at_stop(self._held, self.stops)
+        if self.stopped_by is not None:
+            return before
         keep = max((_overlap(self._held, stop) for stop in self.stops), default=0)
         free = self._held[: len(self._held) - keep]
         self._held = self._held[len(free) :]
@@ -181,11 +187,7 @@ class Generation:
         self._more.set()
 
     async def __aiter__(self) -> AsyncIterator[list[ChoiceDelta]]:
-        """Deltas in the groups in which they arrive, until all completions have ended.
-
-        Raises:
-            EngineStoppedError: the engine stopped before that.
-        """
+        """Deltas as they arrive together, until all completions have ended. EngineStoppedError: before that."""
         while self.unfinished:
             await self._more.wait()
             self._more.clear()

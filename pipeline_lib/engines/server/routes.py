@@ -1,31 +1,33 @@
 """The ASGI app: OpenAI's routes and operational routes, on one embedded engine."""
 
+import asyncio
+import pathlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import lru_cache, partial
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
+from prometheus_client import Counter, Gauge
 from starlette.concurrency import run_in_threadpool
 
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.embedded.generation import ChoiceDelta, Prompt, TokenDecoder
-from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
+from pipeline_lib.engines.embedded.generation import ChoiceDelta, Prompt
 from pipeline_lib.engines.middleware.host_guard import Hosts
 from pipeline_lib.engines.model_config import context_of
 from pipeline_lib.engines.server.front import (
     EventStream,
-    counter,
+    Row,
     event_texts,
-    gauge,
     guarded_app,
     json_response,
     metrics_response,
 )
-from pipeline_lib.engines.server.model_registry import ModelRegistry
 from pipeline_lib.engines.server.prompts import PromptTokenizer
 from pipeline_lib.engines.server.responses import (
     ApiError,
@@ -33,6 +35,8 @@ from pipeline_lib.engines.server.responses import (
     CompletionLayout,
     Json,
     Usage,
+    bad_field,
+    unknown_model,
 )
 from pipeline_lib.engines.server.schemas import (
     ChatRequest,
@@ -41,6 +45,91 @@ from pipeline_lib.engines.server.schemas import (
     UnloadAdapterRequest,
 )
 from pipeline_lib.engines.tokens import decode_token, encode_text
+
+MAX_ADAPTERS = 64
+
+
+@dataclass(kw_only=True)
+class ModelRegistry:
+    """Resolves model names while adapters are loaded and unloaded; their routes.
+
+    A change of a name takes effect with the response to its request; completions that began before
+    end under the weights with which they began.
+    """
+
+    engine: AsyncEngine
+    base: str
+    context_tokens: int | None
+    _adapters: dict[str, tuple[str, str]] = field(init=False, default_factory=dict)
+    """Folder, and key in the engine, by name."""
+    _loading: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    _since: int = field(init=False, default_factory=lambda: int(datetime.now(UTC).timestamp()))
+
+    def resolve(self, name: str | None) -> str | None:
+        """The engine's key of the adapter that a request names; None for the base. ApiError: 404; no such model."""
+        if name is None or name == self.base:
+            return None
+        return self._key(name, param="model")
+
+    async def load(self, body: LoadAdapterRequest) -> Response:
+        """Serve an adapter under a name.
+
+        Raises:
+            ApiError: 400; the name is taken, or there are too many adapters.
+            EngineStoppedError: the engine has stopped.
+            BadInputError: the folder is not an adapter of this model.
+        """
+        async with self._loading:
+            if self.engine.stopped is not None:
+                raise self.engine.stopped
+            before = self._adapters.get(body.lora_name)
+            if body.lora_name == self.base or (before and not body.load_inplace):
+                raise bad_field(
+                    "lora_name",
+                    f"{body.lora_name} is served already; give another name, or set load_inplace to "
+                    "replace an adapter",
+                )
+            if not before and len(self._adapters) >= MAX_ADAPTERS:
+                raise ApiError(
+                    400, f"{MAX_ADAPTERS} adapters are loaded, the most there may be; unload one"
+                )
+            folder = pathlib.Path(body.lora_path)
+            model = self.engine.model
+            adapter = await run_in_threadpool(model.read, folder)
+            key = await self.engine.call(partial(model.attach, adapter, source=folder))
+            self._adapters[body.lora_name] = body.lora_path, key
+            if before:
+                self.engine.retire(before[1])
+        return _changed(body.lora_name, "added")
+
+    async def unload(self, body: UnloadAdapterRequest) -> Response:
+        """Stop serving an adapter. ApiError: 404; no adapter of that name is served."""
+        async with self._loading:
+            key = self._key(body.lora_name, param="lora_name")
+            del self._adapters[body.lora_name]
+            self.engine.retire(key)
+        return _changed(body.lora_name, "removed")
+
+    def _key(self, name: str, *, param: str) -> str:
+        if name not in self._adapters:
+            raise unknown_model(name, [self.base, *self._adapters], param=param)
+        return self._adapters[name][1]
+
+    async def models(self) -> Json:
+        """The base, and then the adapters."""
+        cards = [self._card(self.base) | {"max_model_len": self.context_tokens}]
+        for name, (folder, _) in self._adapters.items():
+            cards.append(self._card(name) | {"root": folder, "parent": self.base})
+        return {"object": "list", "data": cards}
+
+    def _card(self, name: str) -> dict[str, Any]:
+        owner = self.engine.base.engine
+        return {"id": name, "object": "model", "created": self._since, "owned_by": owner}
+
+
+def _changed(name: str, how: str) -> Response:
+    return PlainTextResponse(f"Success: LoRA adapter '{name}' {how} successfully.")
+
 
 MAX_PENDING = 4096
 
@@ -59,11 +148,11 @@ class Routes:
         """Register all routes."""
         app.get("/health")(self.health)
         app.get("/metrics")(self.counters)
-        app.get("/v1/models")(self.models)
+        app.get("/v1/models")(self.registry.models)
         app.post("/v1/completions")(self.completions)
         app.post("/v1/chat/completions")(self.chat)
-        app.post("/v1/load_lora_adapter")(self.load_adapter)
-        app.post("/v1/unload_lora_adapter")(self.unload_adapter)
+        app.post("/v1/load_lora_adapter")(self.registry.load)
+        app.post("/v1/unload_lora_adapter")(self.registry.unload)
 
     async def health(self) -> Response:
         """200 while the engine's thread runs; only a drawn token proves that it computes."""
@@ -73,40 +162,17 @@ class Routes:
 
     async def counters(self) -> Response:
         """Counters for a dashboard or a watchdog, with vLLM's names, so that one reads both engines."""
-        running, waiting = self.engine.running_and_waiting()
-        counts, labels = self.engine.counters, {"model_name": self.registry.base}
-        ended = {reason.value: count for reason, count in counts.finished.items()}
-        return metrics_response(
-            [
-                gauge("vllm:num_requests_running", "Completions being drawn.", running, labels),
-                gauge("vllm:num_requests_waiting", "Completions that wait.", waiting, labels),
-                counter("vllm:prompt_tokens", "Prompt tokens read.", counts.prompt_tokens, labels),
-                counter(
-                    "vllm:generation_tokens", "Tokens drawn.", counts.completion_tokens, labels
-                ),
-                counter(
-                    "vllm:request_success",
-                    "Completions that ended.",
-                    ended,
-                    labels,
-                    by="finished_reason",
-                ),
-            ]
-        )
-
-    async def models(self) -> Json:
-        """The base and the adapters."""
-        return {"object": "list", "data": self.registry.list_models()}
-
-    async def load_adapter(self, body: LoadAdapterRequest) -> Response:
-        """Serve a LoRA adapter as a model."""
-        await self.registry.load(body)
-        return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' added successfully.")
-
-    async def unload_adapter(self, body: UnloadAdapterRequest) -> Response:
-        """Stop serving an adapter."""
-        await self.registry.unload(body)
-        return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' removed successfully.")
+        engine = self.engine
+        running, waiting = engine.running_and_waiting()
+        ended = {reason.value: count for reason, count in engine.finished.items()}
+        rows: list[Row] = [
+            (Gauge, "vllm:num_requests_running", "Completions being drawn.", running, ""),
+            (Gauge, "vllm:num_requests_waiting", "Completions that wait.", waiting, ""),
+            (Counter, "vllm:prompt_tokens", "Prompt tokens read.", engine.prompt_tokens, ""),
+            (Counter, "vllm:generation_tokens", "Tokens drawn.", engine.completion_tokens, ""),
+            (Counter, "vllm:request_success", "Completions that ended.", ended, "finished_reason"),
+        ]
+        return metrics_response(self.registry.base, rows)
 
     async def completions(self, body: CompletionRequest, request: Request) -> Response:
         """Complete prompts, without a chat template."""
@@ -144,11 +210,8 @@ class Routes:
         """Refuse unknown models and too many completions before tokenization."""
         self.registry.resolve(body.model)
         if (size := body.n * prompts) > self.engine.max_pending:
-            raise ApiError(
-                400,
-                f"n: {size} completions in one request; at most {self.engine.max_pending}",
-                param="n",
-            )
+            most = self.engine.max_pending
+            raise bad_field("n", f"{size} completions in one request; at most {most}")
 
     async def _answer(
         self,
@@ -204,23 +267,14 @@ def make_app(
 ) -> FastAPI:
     """An app that serves ``engine`` as ``model_name``; the engine's thread runs while the app does.
 
-    Args:
-        engine: The base model.
-        model_name: Its name in requests.
-        threads: CPU threads of torch.
-        max_pending: Completions running or waiting at once.
-        hosts: Accepted host names besides this machine's loopback names.
+    At most ``max_pending`` completions run or wait. ``hosts`` are accepted besides this machine's loopback names.
 
     Raises:
         BadInputError: the embedded engine cannot decode the model.
     """
     choose_decode_pass(engine.model)
     tokenizer, config = engine.tokenizer, engine.model.config.get_text_config()
-    async_engine = AsyncEngine(
-        model=MultiLoraModel(base=engine, threads=threads),
-        decoder=TokenDecoder.of(tokenizer),
-        max_pending=max_pending,
-    )
+    async_engine = AsyncEngine(base=engine, max_pending=max_pending, threads=threads)
     prompts = PromptTokenizer(
         tokenizer=tokenizer,
         vocabulary_size=engine.model.get_input_embeddings().num_embeddings,

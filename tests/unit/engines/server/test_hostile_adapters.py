@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
-from pipeline_lib.engines.server import model_registry
+from pipeline_lib.engines.server import routes
 from pipeline_lib.errors import BadInputError
 from tests.unit.engines.server import bad_adapters
 from tests.unit.engines.server.random_adapters import random_adapter
@@ -131,7 +131,7 @@ def test_overflowing_weights_fail_only_their_own_requests(url, good, text, tmp_p
 
 def test_the_number_of_adapters_is_limited(url, good, text, monkeypatch):
     """Each loaded adapter takes memory; one more than the limit is 400."""
-    monkeypatch.setattr(model_registry, "MAX_ADAPTERS", 2)
+    monkeypatch.setattr(routes, "MAX_ADAPTERS", 2)
     assert [_load(url, good, name).status_code for name in ("a", "b", "c")] == [200, 200, 400]
     for name in ("a", "b"):
         _unload(url, name)
@@ -147,7 +147,7 @@ def test_a_name_with_control_characters_is_400(url, good, name):
 def test_a_misfit_leaves_the_modules_unchanged(policy, good, tmp_path):
     """Modules and their shapes are the same before and after ten refusals, with a good adapter and without."""
     engine = EmbeddedEngine.load(str(policy), batch_size=1)
-    model = MultiLoraModel(base=engine, threads=1)
+    model = MultiLoraModel(base=engine)
     folder = shutil.copytree(good, tmp_path / "misfit")
     bad_adapters.FILES["a missing weight"](folder)
 
@@ -179,7 +179,7 @@ def test_a_config_cannot_import_code(policy, good, tmp_path):
         megatron_core="hostile_module",
         auto_mapping={"base_model_class": "x", "parent_library": "hostile_module"},
     )
-    model = MultiLoraModel(base=EmbeddedEngine.load(str(policy), batch_size=1), threads=1)
+    model = MultiLoraModel(base=EmbeddedEngine.load(str(policy), batch_size=1))
     with pytest.raises(BadInputError, match="megatron_config"):
         model.read(folder)
     assert json.loads((folder / bad_adapters.CONFIG).read_text())["megatron_core"]
