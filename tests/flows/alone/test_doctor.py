@@ -12,7 +12,7 @@ from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from benchmarks.lib.repository import REPOSITORY
-from flows.cli.platform import machine_checks, service_checks
+from flows.cli.platform import doctor
 from tests.faults.small_disk import small_disk
 from tests.waiting import until
 
@@ -66,7 +66,7 @@ def test_a_disk_that_cannot_be_written(tmp_path):
     """A read-only mount of 1 MiB: no room and no write access."""
     with small_disk(tmp_path / "disk", mib=1) as disk:
         disk.remount("ro")
-        room, access = machine_checks.disk(disk.root / "run")
+        room, access = doctor.disk(disk.root / "run")
     assert room.ok is False
     assert access.ok is False
     assert "Read-only file system" in access.detail
@@ -79,7 +79,7 @@ def test_the_dvc_remote_is_asked(tmp_path, monkeypatch):
     dvc = [sys.executable, "-m", "dvc"]
 
     def remote():
-        return list(service_checks.dvc())[1]
+        return list(doctor.dvc())[1]
 
     subprocess.run([*dvc, "init", "--no-scm", "-q"], check=True)
     assert remote().ok is None
@@ -101,7 +101,7 @@ def test_a_work_pool_needs_a_worker(prefect_server, reasonloop):
     ):
         client.create_work_pool(WorkPoolCreate(name="night", type="process"))
         try:
-            (idle,) = service_checks._work_pools(prefect_server.api_url)
+            (idle,) = doctor.work_pools(prefect_server.api_url)
             assert idle.ok is None
             assert "--pool night" in idle.remedy
             command = ["prefect", "worker", "start", "--pool", "night", "--name", "owl"]
@@ -112,7 +112,7 @@ def test_a_work_pool_needs_a_worker(prefect_server, reasonloop):
                 stderr=subprocess.DEVNULL,
             )
             try:
-                until(lambda: next(service_checks._work_pools(prefect_server.api_url)).ok)
+                until(lambda: next(doctor.work_pools(prefect_server.api_url)).ok)
             finally:
                 worker.terminate()
                 worker.wait(60)
