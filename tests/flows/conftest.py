@@ -91,7 +91,8 @@ def reasonloop(prefect_server, tmp_path_factory) -> Iterator[Command]:
 
     def start(folder: pathlib.Path) -> None:
         if not ForkServer(folder).is_running:
-            ForkServer(folder).start(environment)
+            # The command sets these before it imports Prefect, which the forks have imported already.
+            ForkServer(folder).start(environment | server.QUIET_ENVIRONMENT)
 
     with used_together(
         tmp_path_factory, "forks", start, lambda folder: ForkServer(folder).stop()
