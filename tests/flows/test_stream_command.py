@@ -141,12 +141,6 @@ def test_without_the_extra(refused, monkeypatch):
     assert "pip install 'reasonloop[kafka]'" in line
 
 
-def test_publish_without_a_run(refused, topics, tmp_path):
-    """An empty workspace: one line, exit code 2."""
-    command = ("stream", "publish", tmp_path, "--brokers", topics.brokers, "--to", "trial")
-    assert "no sealed paths" in refused(*command)
-
-
 def test_publish_a_finished_run(called, finished_run, topics):
     """The paths of round 1 and of three evaluated policies, each with a verdict."""
     prefix = f"trial-{topics.token}"

@@ -198,18 +198,6 @@ def test_the_server_refuses_what_the_flow_would(registered, parameters):
     assert answer.status_code in {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}
 
 
-def test_bad_input_is_one_line(site):
-    """A cron line that Prefect refuses, and an option of before."""
-    for arguments, words in (
-        (["--schedule", "weekly=0 8 * *"], "Invalid cron string"),
-        (["--systemd"], "docs/guide.md"),
-    ):
-        done = site.command("deploy", *arguments)
-        assert done.returncode == 2
-        assert words in done.stderr
-        assert done.stderr.count("\n") == 1
-
-
 def test_nightly_runs_from_its_schedule_and_alone(site, unbroken):
     """A schedule a minute or two ahead starts the run; it completes with the digests of the command,
     its params and report are artifacts; a second one at the same time is cancelled; the weekly

@@ -123,3 +123,8 @@ def test_an_address_of_another_kind_is_one_line(monkeypatch):
     monkeypatch.setenv("REASONLOOP_EMAIL_URL", "person@example.org")
     with pytest.raises(BadInputError, match="REASONLOOP_EMAIL_URL: must begin with mailto://"):
         check_addresses()
+
+
+def test_an_option_of_before_is_answered(refused):
+    """One line with the place of its replacement, exit code 2."""
+    assert "docs/guide.md" in refused("deploy", "--systemd")
