@@ -13,8 +13,8 @@ from pipeline_lib.systems.loop.test_time.studies import PolicyName
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.gpu import gpu_slot
+from tasks.loop import plan_verification, seal_verdicts, verify_shard
 from tasks.serving import endpoint_for
-from tasks.shards import plan_verification, seal_verdicts, verify_shard
 from tasks.test_time import (
     is_searched,
     measure_shard,

@@ -10,9 +10,13 @@ from flows.server import server
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
-from tasks.reporting import write_report
+from tasks.loop import (
+    compare_policies,
+    draws_without_control,
+    policy_draws,
+    write_report,
+)
 from tasks.serving import draws_in_workers
-from tasks.shards import compare_policies, draws_without_control, policy_draws
 
 
 @flow(name="post-training", flow_run_name="post-training-{run.params.prepare.dataset}")

@@ -8,11 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prefect import get_client
-from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.actions import (
-    GlobalConcurrencyLimitCreate,
-    GlobalConcurrencyLimitUpdate,
-)
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
@@ -41,18 +36,11 @@ def _make_limit(gpus: int) -> None:
     """Create the limit, or raise it to ``gpus``, with less of which the step would wait forever."""
     with get_client(sync_client=True) as client:
         try:
-            found = client.read_global_concurrency_limit_by_name(LIMIT)
+            limit = client.read_global_concurrency_limit_by_name(LIMIT).limit
         except ObjectNotFound:
-            _create(client, gpus)
-        else:
-            if found.limit < gpus:
-                client.update_global_concurrency_limit(
-                    LIMIT, GlobalConcurrencyLimitUpdate(limit=gpus)
-                )
-
-
-def _create(client: SyncPrefectClient, gpus: int) -> None:
-    try:
-        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=LIMIT, limit=gpus))
-    except ObjectAlreadyExists:  # another run was faster
-        _make_limit(gpus)
+            limit = 0
+        if limit < gpus:
+            try:
+                client.upsert_global_concurrency_limit_by_name(LIMIT, gpus)
+            except ObjectAlreadyExists:  # another run was faster
+                _make_limit(gpus)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from prefect import flow
+from prefect import Flow, flow
 from prefect.futures import PrefectFuture
 
 from flows.parallel.fan_out import Chain, map_bounded
@@ -12,8 +12,7 @@ from flows.ray.runners import asking_for, shards_in_flight, task_runner
 from pipeline_lib.systems.loop.draw import Draw, Shard
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
-from tasks.serving import draws_in_workers, endpoint_for
-from tasks.shards import (
+from tasks.loop import (
     plan_sampling,
     plan_verification,
     sample_shard,
@@ -21,6 +20,7 @@ from tasks.shards import (
     seal_verdicts,
     verify_shard,
 )
+from tasks.serving import draws_in_workers, endpoint_for
 
 DrawAll = Callable[[Iterable[Shard[Draw]]], list[Shard[Draw]]]
 
@@ -85,16 +85,17 @@ def sample_and_verify_round(run: Run) -> None:
 
 def sample_round(run: Run) -> None:
     """Stage `sample` in the round of ``run``."""
-    runner = task_runner(run.params.execution)
-    with timed_stage(run.root, "sample", draw=f"round-{run.round_number}"):
-        sample.with_options(task_runner=runner)(round_draw(run))
+    _do_round(sample, run)
 
 
 def verify_round(run: Run) -> None:
     """Stage `verify` in the round of ``run``."""
-    runner = task_runner(run.params.execution)
-    with timed_stage(run.root, "verify", draw=f"round-{run.round_number}"):
-        verify.with_options(task_runner=runner)(round_draw(run))
+    _do_round(verify, run)
+
+
+def _do_round(stage: Flow[[Draw], None], run: Run) -> None:
+    with timed_stage(run.root, stage.name, draw=f"round-{run.round_number}"):
+        stage.with_options(task_runner=task_runner(run.params.execution))(round_draw(run))
 
 
 def round_draw(run: Run) -> Draw:

@@ -10,7 +10,7 @@ import importlib.util
 import os
 import pathlib
 import platform
-from typing import NamedTuple
+from collections.abc import Mapping
 
 PACKAGES = ("flows", "tasks", "pipeline_lib")
 _SOURCES = {".py", ".j2"}
@@ -22,30 +22,24 @@ _LIBRARIES = (
 _ANSWER_S = 10.0
 
 
-class ProbeRequest(NamedTuple):
-    """Workspace and server that a node must reach, and the versions that it must have."""
+def inspect_node(
+    workspace: str, probe: str, content: str, api_url: str, wanted: Mapping[str, str]
+) -> tuple[str | None, str]:
+    """The first problem of this machine, and the digest of its packages; of one that is missing, of nothing.
 
-    workspace: str
-    probe: str
-    """File that the driver has written to the workspace."""
-    content: str
-    api_url: str
-    """Of the Prefect server."""
-    versions: dict[str, str]
-
-
-class NodeReport(NamedTuple):
-    """Findings on one node."""
-
-    problem: str | None
-    code: str
-    """Digest of the packages; of one that is missing, of nothing."""
-
-
-def inspect_node(request: ProbeRequest) -> NodeReport:
-    """Look for workspace, server, libraries and code on this machine."""
-    problems = (_workspace_problem(request), _server_problem(request), _version_problem(request))
-    return NodeReport(problem=next(filter(None, problems), None), code=_code_digest())
+    Args:
+        workspace: Folder that it must reach.
+        probe: File there that the driver has written.
+        content: Of that file.
+        api_url: Prefect server that it must reach.
+        wanted: `versions` of the driver.
+    """
+    problem = (
+        _workspace_problem(workspace, probe, content)
+        or _server_problem(api_url)
+        or _version_problem(wanted)
+    )
+    return problem, _code_digest()
 
 
 def import_packages() -> None:
@@ -67,38 +61,38 @@ def _version(library: str) -> str:
     return found.partition("+")[0]  # +cpu and +cu130 are builds of one version
 
 
-def _workspace_problem(request: ProbeRequest) -> str | None:
+def _workspace_problem(workspace: str, probe: str, content: str) -> str | None:
     try:
-        found = pathlib.Path(request.probe).read_text(encoding="utf-8")
-        if found == request.content and os.access(request.workspace, os.W_OK):
+        found = pathlib.Path(probe).read_text(encoding="utf-8")
+        if found == content and os.access(workspace, os.W_OK):
             return None
         reason = "another file, or not writable"
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}"
     return (
-        f"does not share the workspace {request.workspace} ({reason}); mount it there under "
+        f"does not share the workspace {workspace} ({reason}); mount it there under "
         "the same path, or pass another --workspace"
     )
 
 
-def _server_problem(request: ProbeRequest) -> str | None:
+def _server_problem(api_url: str) -> str | None:
     import httpx  # noqa: PLC0415 - by the node
 
     try:
-        httpx.get(f"{request.api_url}/health", timeout=_ANSWER_S).raise_for_status()
+        httpx.get(f"{api_url}/health", timeout=_ANSWER_S).raise_for_status()
     except httpx.HTTPError as error:
         return (
-            f"does not reach the Prefect server at {request.api_url} ({error!r}); set "
+            f"does not reach the Prefect server at {api_url} ({error!r}); set "
             "PREFECT_API_URL to an address that all nodes reach"
         )
     return None
 
 
-def _version_problem(request: ProbeRequest) -> str | None:
+def _version_problem(wanted: Mapping[str, str]) -> str | None:
     for name, found in versions().items():
-        if found != request.versions[name]:
+        if found != wanted[name]:
             return (
-                f"has {name} {found}, and this machine {request.versions[name]}; install equal "
+                f"has {name} {found}, and this machine {wanted[name]}; install equal "
                 "versions (requirements/app.txt of a clone)"
             )
     return None

@@ -1,19 +1,109 @@
-"""Checks of a Ray that runs: what its nodes see, and what they can give."""
+"""A Ray that runs: the connection to it, a watch over it, checks of what its nodes see and can give.
 
+Without its processes Ray hangs for minutes before it raises. Of a Ray on this machine all processes are watched, of a
+running cluster its address and the raylet that the run is connected to. Other nodes may go: their tasks are done on
+the rest.
+"""
+
+import logging
 import pathlib
 import secrets
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+import psutil
 import ray
 from ray import cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flows.ray import node_probe
-from flows.ray.node_probe import NodeReport, ProbeRequest
+from flows.run.ray_address import check_ray_address, ray_address, ray_place
+from flows.run.watch import (
+    CHILDREN_POLL_S,
+    SERVER_POLL_S,
+    children_problem,
+    processes_problem,
+    silence_problem,
+    watched,
+)
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.whole import ExecutionParams, TaskResources
 from pipeline_lib.store.files import write_text
+
+_RAYLET = "raylet"
+_PATIENCE_S = 30.0
+"""Longest silence of a cluster; after a minute Ray ends the process with a hundred lines."""
+
+QUIET: dict[str, Any] = {
+    "namespace": "reasonloop",
+    "log_to_driver": False,
+    # Ray prints advice about its settings at each start.
+    "logging_level": logging.ERROR,
+}
+
+
+@contextmanager
+def ray_connection(failure: str, **options: Any) -> Iterator[None]:
+    """Ray, by ``options`` of its ``init``, for the block; ``failure`` is a message with a place for the reason."""
+    # Ray replaces the handler; with its own, SIGTERM would end the command with exit code 15.
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        ray.init(**QUIET, **options)
+    except Exception as error:
+        raise ReasonloopError(failure.format(reason_of(error))) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def ray_watched(execution: ExecutionParams) -> Iterator[None]:
+    """End this process with one line and exit code 1 if Ray dies in the block; Ray is initialised."""
+    if ray_address(execution) is None:
+        with watched(children_problem({_RAYLET, "gcs_server"}), poll_s=CHILDREN_POLL_S):
+            yield
+        return
+    with cluster_watched(f"the Ray cluster ({ray_place(execution)})", partial(_answers, execution)):
+        yield
+
+
+@contextmanager
+def cluster_watched(name: str, answers: Callable[[], bool]) -> Iterator[None]:
+    """End this process as `ray_watched` does if its raylet dies, or ``answers`` stays false; Ray is initialised."""
+    raylet = processes_problem(_own_raylet())
+    silence = silence_problem(name, answers, patience_s=_PATIENCE_S)
+    with watched(raylet, poll_s=CHILDREN_POLL_S), watched(silence, poll_s=SERVER_POLL_S):
+        yield
+
+
+def _own_raylet() -> list[psutil.Process]:
+    """The raylet of this process; none if that runs elsewhere (``ray://``)."""
+    own = ray.get_runtime_context().get_node_id()
+    sockets = [node["RayletSocketName"] for node in ray.nodes() if node["NodeID"] == own]  # type: ignore[no-untyped-call]
+    return [
+        process
+        for process in psutil.process_iter(["name", "cmdline"])
+        if process.info["name"] == _RAYLET
+        and any(
+            socket in argument for socket in sockets for argument in process.info["cmdline"] or []
+        )
+    ]
+
+
+def _answers(execution: ExecutionParams) -> bool:
+    try:
+        check_ray_address(execution)
+    except ReasonloopError:
+        return False
+    return True
+
 
 NODE_TIMEOUT_S = 90.0
 """Longest wait for a node's answer; a worker must start there."""
@@ -44,26 +134,26 @@ def check_nodes(root: pathlib.Path, api_url: str) -> bool:
     file = root / f".probe-{content[:8]}"
     write_text(file, content)
     try:
-        request = ProbeRequest(str(root), str(file), content, api_url, node_probe.versions())
-        own = node_probe.inspect_node(request)
-        reports = _ask(living_nodes(), request)
+        seen = (str(root), str(file), content, api_url, node_probe.versions())
+        _, own_code = node_probe.inspect_node(*seen)
+        reports = _ask(living_nodes(), seen)
     finally:
         file.unlink(missing_ok=True)
-    for node, report in reports.items():
-        if report.problem:
-            raise ReasonloopError(f"node {node} of the Ray cluster {report.problem}")
-    return all(report.code == own.code for report in reports.values())
+    for node, (problem, _) in reports.items():
+        if problem:
+            raise ReasonloopError(f"node {node} of the Ray cluster {problem}")
+    return all(code == own_code for _, code in reports.values())
 
 
-def _ask(nodes: Sequence[Node], request: ProbeRequest) -> dict[str, NodeReport]:
-    """The report of each node, by its address and id."""
+def _ask(nodes: Sequence[Node], seen: tuple[Any, ...]) -> dict[str, tuple[str | None, str]]:
+    """What `inspect_node` finds on each node, by its address and id."""
     cloudpickle.register_pickle_by_value(node_probe)  # type: ignore[no-untyped-call]
     try:
         inspect = ray.remote(num_cpus=0, max_retries=0)(node_probe.inspect_node)
         asked = {}
         for node in nodes:
             here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-            reference = inspect.options(scheduling_strategy=here).remote(request)
+            reference = inspect.options(scheduling_strategy=here).remote(*seen)
             asked[f"{node['NodeManagerAddress']} ({node['NodeID'][:8]})"] = reference
         ray.wait([*asked.values()], num_returns=len(asked), timeout=NODE_TIMEOUT_S)
         return {name: _report(name, reference) for name, reference in asked.items()}
@@ -71,9 +161,9 @@ def _ask(nodes: Sequence[Node], request: ProbeRequest) -> dict[str, NodeReport]:
         cloudpickle.unregister_pickle_by_value(node_probe)  # type: ignore[no-untyped-call]
 
 
-def _report(name: str, reference: Any) -> NodeReport:
+def _report(name: str, reference: Any) -> tuple[str | None, str]:
     try:
-        report: NodeReport = ray.get(reference, timeout=1.0)
+        report: tuple[str | None, str] = ray.get(reference, timeout=1.0)
     except ray.exceptions.RayError as error:  # also if it has not answered in time
         raise ReasonloopError(
             f"node {name} of the Ray cluster cannot run a task, or has not answered for "

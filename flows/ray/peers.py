@@ -88,28 +88,38 @@ class RayPeer:
         """
         try:
             self._await(self._started_s + self._start_timeout_s)
-        except (RayError, PeerFailedError) as error:
+        except RayError as error:
             kind = BadInputError if isinstance(_cause(error), BadInputError) else ReasonloopError
-            raise kind(f"classmate {self.name}: {reason_of(_cause(error))}") from error
+            raise kind(f"classmate {self.name}: {self._reason(error, 0)}") from error
 
     def answer(
         self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
     ) -> list[list[Completion]]:
-        """As `Peer`."""
+        """As `Peer`; an actor that is still starting goes on, any other that fails is replaced."""
         deadline = time.monotonic() + timeout_s
-        self._await_start(deadline)
         try:
+            self._await(deadline)
             found: list[list[Completion]] = _result(
                 self._actor.answer.remote(questions, decoding), deadline
             )
-        except GetTimeoutError:
-            reason = f"no answer within {timeout_s:g} s"
         except RayError as error:
-            reason = _reason(error)
-        else:
-            return found
-        self._start_again()
-        raise PeerFailedError(reason)
+            died = "its actor has died: " if isinstance(error, RayActorError) else ""
+            reason = died + self._reason(error, timeout_s)
+            started_s = time.monotonic() - self._started_s
+            is_starting = isinstance(error, GetTimeoutError) and not self._is_open
+            if not is_starting or started_s > self._start_timeout_s:
+                ray.kill(self._actor)
+                if not self._is_closed:
+                    self._start()
+            raise PeerFailedError(reason) from error
+        return found
+
+    def _reason(self, error: RayError, timeout_s: float) -> str:
+        if isinstance(error, GetTimeoutError):
+            starting_s = time.monotonic() - self._started_s
+            late = f"it is still starting after {starting_s:.0f} s"
+            return f"no answer within {timeout_s:g} s" if self._is_open else late
+        return reason_of(_cause(error))
 
     def close(self) -> None:
         """End the actor and its engine; a call that is waited for fails."""
@@ -124,31 +134,10 @@ class RayPeer:
     def _start_timeout_s(self) -> float:
         return _IMPORTS_S + self._peer.serve.start_timeout_s
 
-    def _await_start(self, deadline: float) -> None:
-        """As `_await`; an actor that does not start is replaced."""
-        try:
-            self._await(deadline)
-        except RayError as error:
-            self._start_again()
-            raise PeerFailedError(_reason(error)) from error
-        except PeerFailedError:
-            if time.monotonic() > self._started_s + self._start_timeout_s:
-                self._start_again()
-            raise
-
     def _await(self, deadline: float) -> None:
-        """Return once the actor has opened its engine; PeerFailedError if it has not by the deadline."""
-        try:
-            _result(self._opening, deadline)
-        except GetTimeoutError as error:
-            starting_s = time.monotonic() - self._started_s
-            raise PeerFailedError(f"it is still starting after {starting_s:.0f} s") from error
+        """Return once the actor has opened its engine; GetTimeoutError: it has not by the deadline."""
+        _result(self._opening, deadline)
         self._is_open = True
-
-    def _start_again(self) -> None:
-        ray.kill(self._actor)
-        if not self._is_closed:
-            self._start()
 
 
 def _result(call: Any, deadline: float) -> Any:
@@ -159,11 +148,6 @@ def _result(call: Any, deadline: float) -> Any:
 def _cause(error: Exception) -> Exception:
     """The exception that an actor raised, without the `RayTaskError` around it."""
     return (isinstance(error, RayTaskError) and error.cause) or error
-
-
-def _reason(error: Exception) -> str:
-    died = "its actor has died: " if isinstance(error, RayActorError) else ""
-    return died + reason_of(_cause(error))
 
 
 @contextmanager

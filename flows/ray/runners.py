@@ -12,7 +12,6 @@ from typing import Any, Literal
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.ray.node_probe import PACKAGES
-from flows.ray.watch import QUIET, ray_connection, ray_watched
 from flows.run.ray_address import check_ray_address, keep_ray_on_loopback, ray_address, ray_place
 from flows.server.server import LOOPBACK
 from pipeline_lib.errors import ReasonloopError
@@ -47,7 +46,9 @@ def task_runner(execution: ExecutionParams, *, waiting: int = 0) -> TaskRunner[A
         return ThreadPoolTaskRunner(max_workers=execution.workers + waiting)
     from prefect_ray import RayTaskRunner  # noqa: PLC0415 - thread runs need no Ray
 
-    runner: TaskRunner[Any] = RayTaskRunner(init_kwargs=QUIET | _ray_options(execution))
+    from flows.ray import nodes  # noqa: PLC0415 - as above
+
+    runner: TaskRunner[Any] = RayTaskRunner(init_kwargs=nodes.QUIET | _ray_options(execution))
     return runner
 
 
@@ -136,7 +137,7 @@ def cluster(execution: ExecutionParams, root: pathlib.Path | None = None) -> Ite
         # Ray takes the code to ship when it connects.
         with _connected(execution, ships_code=True) if ships_code else nullcontext():
             nodes.check_resources(execution)
-            with ray_watched(execution):
+            with nodes.ray_watched(execution):
                 yield
 
 
@@ -160,11 +161,13 @@ def _connected(execution: ExecutionParams, *, ships_code: bool = False) -> Itera
     """Start Ray, or connect to the cluster of ``execution``, for the block."""
     import ray  # noqa: PLC0415 - thread runs need no Ray
 
+    from flows.ray import nodes  # noqa: PLC0415 - as above
+
     place = ray_place(execution)
     if ships_code:
         ray.shutdown()  # the connection that asked for the code of the nodes
     failure = f"Ray ({place}) does not start ({{}}); {_REMEDY}"
-    with ray_connection(failure, **_ray_options(execution, ships_code=ships_code)):
+    with nodes.ray_connection(failure, **_ray_options(execution, ships_code=ships_code)):
         if ray.cluster_resources().get("CPU", 0) < 1:  # type: ignore[no-untyped-call]
             raise ReasonloopError(
                 f"the Ray cluster ({place}) has no CPU; add a node, or use another"

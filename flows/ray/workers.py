@@ -6,30 +6,176 @@ here, nor by Ray: an actor that restarts uses up the retries of the calls that i
 
 import asyncio
 import os
+import pathlib
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import ray
 from ray.exceptions import NodeDiedError, ObjectLostError, RayActorError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from flows.ray.pacore_actor import WorkerActor, WorkerOrder
+from flows.ray.nodes import cluster_watched, ray_connection
 from flows.ray.pacore_master import Master
-from flows.ray.watch import cluster_watched, ray_connection
 from flows.run.failures import unwrapped_signals
-from pipeline_lib.engines.chat_model import Completion, Decoding, Request
+from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Completion, Decoding, Request
+from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
+from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
-from pipeline_lib.systems.pacore.worker_pool import Worker, WorkerCard, WorkerLostError
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.systems.pacore.settings import require_chat_format
+from pipeline_lib.systems.pacore.worker_pool import (
+    PATHS_PER_CALL,
+    Worker,
+    WorkerCard,
+    WorkerLeavingError,
+    WorkerLostError,
+    WorkerModel,
+)
 
-_NAMESPACE = "reasonloop"
+_OF_RAY = "RAY_"
+_IN_PROCESS_CALLS = 2
+"""At an engine that draws one batch at a time: one in work and one queued."""
 _PREFIX = "pacore-worker/"
 _LOST = (RayActorError, NodeDiedError, ObjectLostError)
 _ANSWER_TIMEOUT_S = 10.0
 """Of an actor that is asked for its card, or for the room of a prompt."""
 _POLL_S = 1.0
+
+
+class WorkerActor:
+    """The engine of one worker. Its methods are asynchronous, so that Ray runs calls concurrently."""
+
+    def __init__(
+        self,
+        node_id: str,
+        model: str,
+        serve: ServeParams,
+        *,
+        log_folder: pathlib.Path,
+        batch_size: int,
+    ) -> None:
+        """Without an engine yet.
+
+        Args:
+            node_id: Its name, which no other worker of the cluster has.
+            model: A Hugging Face folder or hub id; at a url, the model's name there. Its name in requests.
+            serve: The engine.
+            log_folder: For the log of an engine's server.
+            batch_size: Paths decoded together by the embedded engine.
+        """
+        self._node_id = node_id
+        self._model = model
+        self._serve = serve
+        self._opening = partial(
+            started_engine, model, serve, log_folder=log_folder, batch_size=batch_size
+        )
+        self._stack = AsyncExitStack()
+        self._engine: ChatModel
+        self._format: ChatFormat
+        self._draw: Callable[[Request, Decoding], Awaitable[list[Completion]]]
+        self._card: WorkerCard | None = None
+        self._leaving = False
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def start(self, folder: pathlib.Path, variables: Mapping[str, str]) -> None:
+        """Open the engine with the working folder and the environment of a command; returns once calls are taken.
+
+        Raises:
+            BadInputError: no such model, or it has no chat template.
+            ReasonloopError: the engine does not start.
+        """
+        # Ray has set it to 1, for engines as well.
+        os.environ.pop("OMP_NUM_THREADS", None)
+        os.environ.update(variables)
+        os.chdir(folder)
+        opening = self._opening()
+        # In a thread: the answer to `card` is that there is none yet.
+        engine = await asyncio.to_thread(opening.__enter__)
+        self._stack.callback(opening.__exit__, None, None, None)
+        await self.use(engine)
+
+    async def use(self, engine: ChatModel) -> None:
+        """Take calls with an engine that is open. BadInputError: it has no chat template."""
+        self._engine = engine
+        self._format = require_chat_format(engine.chat_format, self._model)
+        calls_together = _IN_PROCESS_CALLS
+        if isinstance(engine, OpenAIModel):
+            session = await self._stack.enter_async_context(engine.open())
+            self._draw = session.complete
+            calls_together = max(1, self._serve.concurrency // PATHS_PER_CALL)
+        else:
+            self._lock = asyncio.Lock()
+            self._draw = self._draw_in_process
+        self._card = WorkerCard(
+            node_id=self._node_id,
+            model=WorkerModel(
+                name=self._model,
+                identity=engine.identity,
+                engine=engine.engine,
+                format_digest=self._format.digest,
+                is_compact=self._format.is_compact,
+            ),
+            counts_tokens=engine.room("") is not None,
+            calls_together=calls_together,
+        )
+
+    async def card(self) -> WorkerCard | None:
+        """None unless it takes calls."""
+        return None if self._leaving else self._card
+
+    async def room(self, prompt: str) -> int | None:
+        """As `ChatModel.room`."""
+        return self._engine.room(self._rendered(prompt))
+
+    async def draw(self, request: Request, decoding: Decoding) -> list[Completion]:
+        """The completions of a request, without their tokens, which are most of what would be sent.
+
+        Raises:
+            WorkerLeavingError: `leave` was called.
+            BadInputError: as the engine.
+            EngineDownError: as the engine.
+        """
+        if self._leaving:
+            raise WorkerLeavingError
+        self._calls += 1
+        self._idle.clear()
+        try:
+            rendered = replace(request, prompt=self._rendered(request.prompt))
+            drawn = await self._draw(rendered, decoding)
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
+        return [replace(one, token_ids=None, token_logprobs=None) for one in drawn]
+
+    async def leave(self) -> None:
+        """Take no further calls; returns once those in flight have ended, and the engine is stopped."""
+        self._leaving = True
+        await self._idle.wait()
+        await self._stack.aclose()
+
+    def _rendered(self, prompt: str) -> str:
+        return self._format.render(ServerChat.parse(prompt))
+
+    async def _draw_in_process(self, request: Request, decoding: Decoding) -> list[Completion]:
+        async with self._lock:
+            batch = asyncio.ensure_future(
+                asyncio.to_thread(self._engine.complete, [request], decoding)
+            )
+            try:
+                [drawn] = await asyncio.shield(batch)
+            finally:
+                # A cancellation does not end the thread, and the engine draws one batch at a time.
+                while not batch.done():
+                    with suppress(asyncio.CancelledError):
+                        await asyncio.wait([batch])
+        return drawn
 
 
 @contextmanager
@@ -69,10 +215,13 @@ def _silent_errors() -> Iterator[None]:
 
 
 @contextmanager
-def serving_worker(order: WorkerOrder) -> Iterator[Callable[[], None]]:
-    """A worker on this connection's node, for the block; at its end calls in flight are finished first.
+def serving_worker(
+    node_id: str, model: str, serve: ServeParams, *, log_folder: pathlib.Path, batch_size: int
+) -> Iterator[Callable[[], None]]:
+    """A `WorkerActor` on this connection's node, for the block; at its end calls in flight are finished first.
 
-    Yields a function that waits a second.
+    Its engine gets the variables of this process, which choose GPUs and hold keys; Ray's process has those of its
+    node. Yields a function that waits a second.
 
     Raises:
         BadInputError: the cluster has a worker with this node id, or the model cannot be served.
@@ -81,20 +230,25 @@ def serving_worker(order: WorkerOrder) -> Iterator[Callable[[], None]]:
     here = NodeAffinitySchedulingStrategy(
         node_id=ray.get_runtime_context().get_node_id(), soft=False
     )
-    options = {"name": f"{_PREFIX}{order.node_id}", "num_cpus": 0, "scheduling_strategy": here}
+    options = {"name": f"{_PREFIX}{node_id}", "num_cpus": 0, "scheduling_strategy": here}
     try:
-        actor: Any = ray.remote(WorkerActor).options(**options).remote()
+        actor: Any = (
+            ray.remote(WorkerActor)
+            .options(**options)
+            .remote(node_id, model, serve, log_folder=log_folder, batch_size=batch_size)
+        )
     except ValueError as error:
         raise BadInputError(
-            f"--node-id {order.node_id}: the cluster has a worker of this name; choose another"
+            f"--node-id {node_id}: the cluster has a worker of this name; choose another"
         ) from error
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(_OF_RAY)}
 
     def wait() -> None:
         _result(actor.card.remote())
         time.sleep(_POLL_S)
 
     try:
-        _result(actor.start.remote(order))
+        _result(actor.start.remote(pathlib.Path.cwd(), variables))
         try:
             yield wait
         finally:
@@ -102,7 +256,7 @@ def serving_worker(order: WorkerOrder) -> Iterator[Callable[[], None]]:
                 _result(actor.leave.remote())
     except WorkerLostError as error:
         raise ReasonloopError(
-            f"worker {order.node_id}: its process has died ({error}); is memory short?"
+            f"worker {node_id}: its process has died ({error}); is memory short?"
         ) from error
     finally:
         ray.kill(actor)

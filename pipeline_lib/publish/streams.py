@@ -106,23 +106,21 @@ class Cluster:
 
     def _require_topic(self, client: Consumer | Producer, topic: str) -> None:
         deadline_s = time.monotonic() + _TOPIC_S
-        while error := self._topic_error(client, topic):
+        while True:
+            try:
+                error = client.list_topics(topic, timeout=CONNECT_S).topics[topic].error
+            except KafkaException as failure:
+                raise ReasonloopError(
+                    f"no Kafka broker answers at {self.brokers} within {CONNECT_S:.0f} s "
+                    f"({_reason(failure)}); check --brokers and --config"
+                ) from None
+            if error is None:
+                return
             if error.code() not in _NOT_YET or time.monotonic() > deadline_s:
                 raise BadInputError(
                     f"topic {topic} on {self.brokers}: {error.str()}; create it, or check its name"
                 )
             time.sleep(_POLL_S)
-
-    def _topic_error(self, client: Consumer | Producer, topic: str) -> KafkaError | None:
-        try:
-            listed = client.list_topics(topic, timeout=CONNECT_S)
-        except KafkaException as error:
-            raise ReasonloopError(
-                f"no Kafka broker answers at {self.brokers} within {CONNECT_S:.0f} s "
-                f"({_reason(error)}); check --brokers and --config"
-            ) from None
-        found: KafkaError | None = listed.topics[topic].error
-        return found
 
 
 def read_settings(path: pathlib.Path) -> dict[str, str]:

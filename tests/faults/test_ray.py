@@ -1,11 +1,15 @@
 """Ray's processes or its driver die while a run samples."""
 
+import pathlib
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
-from tests.faults.clusters import RunningCluster
+from tests.flows.ray_nodes import RayNodes
 
 pytestmark = pytest.mark.slow
 RAY = ("--runner", "ray")
@@ -13,10 +17,15 @@ ENDED_S = 120.0
 
 
 @pytest.fixture
-def running_cluster(reasonloop) -> Iterator[RunningCluster]:
-    cluster = RunningCluster(reasonloop.environment)
-    yield cluster
-    cluster.end()
+def cluster(reasonloop) -> Iterator[RayNodes]:
+    """One node, started as an operator does."""
+    # Short: the paths of Ray's sockets are limited to 107 bytes.
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="ray-"))
+    found = RayNodes(folder=folder, environment=reasonloop.environment)
+    found.add("--node-ip-address=127.0.0.1", cpus=2)
+    yield found
+    found.stop()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +75,16 @@ def test_driver_killed(start, prefect_server, unbroken, tmp_path):
     ],
     ids=["control service", "node"],
 )
-def test_cluster_gone(start, prefect_server, running_cluster, unbroken, tmp_path, names):
+def test_cluster_gone(start, prefect_server, cluster, unbroken, tmp_path, names):
     """The command ends within two minutes; without RAY_ADDRESS it resumes on a Ray of its own."""
     root = tmp_path / "run"
-    run = start.sampling(root, unbroken, *RAY, RAY_ADDRESS=running_cluster.address)
-    for process in running_cluster.processes():
+    run = start.sampling(root, unbroken, *RAY, RAY_ADDRESS=cluster.address, **cluster.access)
+    for process in psutil.Process(cluster.nodes[0].process.pid).children(recursive=True):
         if process.name() in names:
             process.kill()
     assert run.wait(ENDED_S) == 1
     assert run.stderr.count("\n") == 1, run.stderr
     assert "Ray" in run.stderr
     assert run.left_after(15) == []
-    running_cluster.end()
+    cluster.stop()
     start.resume(root, unbroken, prefect_server.api_url, *RAY)

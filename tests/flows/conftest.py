@@ -10,8 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
+from prefect import get_client
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from benchmarks.lib.recorded_paths import write_paths, write_problems
+from benchmarks.lib.repository import REPOSITORY
 from flows.cli.app import main
 from flows.server import server
 from pipeline_lib.store.workspace import Workspace
@@ -91,12 +94,50 @@ def reasonloop(prefect_server, tmp_path_factory) -> Iterator[Command]:
 
     def start(folder: pathlib.Path) -> None:
         if not ForkServer(folder).is_running:
-            ForkServer(folder).start(environment)
+            # The command sets these before it imports Prefect, which the forks have imported already.
+            ForkServer(folder).start(environment | server.QUIET_ENVIRONMENT)
 
     with used_together(
         tmp_path_factory, "forks", start, lambda folder: ForkServer(folder).stop()
     ) as folder:
         yield Command(environment, ForkServer(folder))
+
+
+@pytest.fixture
+def spawn(reasonloop, tmp_path) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]]:
+    """Start the command in a process group of its own, its output in ``log``; killed at the end of the test."""
+    started = []
+
+    def start(*arguments: str | pathlib.Path) -> "subprocess.Popen[bytes]":
+        log = tmp_path / f"output-{len(started)}"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                reasonloop.argv(*arguments),
+                cwd=REPOSITORY,
+                env=reasonloop.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        process.log = log
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture
+def client(prefect_server):
+    """A client of the session's server."""
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_server.api_url}),
+        get_client(sync_client=True) as found,
+    ):
+        yield found
 
 
 Called = Callable[..., subprocess.CompletedProcess[str]]

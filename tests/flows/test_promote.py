@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import httpx
 import pytest
 import torch
-from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import (
     ArtifactFilter,
@@ -20,7 +19,6 @@ from prefect.client.schemas.filters import (
     FlowFilterName,
 )
 from prefect.client.schemas.objects import FlowRun
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from benchmarks.lib.repository import REPOSITORY
@@ -38,49 +36,30 @@ PATIENCE_S = 180
 SMOKE = ("--profile", "smoke", "--set", "execution.runner=thread")
 
 
-@pytest.fixture
-def client(prefect_server):
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server.api_url}),
-        get_client(sync_client=True) as client,
-    ):
-        yield client
-
-
 @dataclass(frozen=True)
 class Promotion:
     """A running `reasonloop promote` that waits for an answer."""
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[bytes]"
     run: FlowRun
     text: str
 
     def output(self) -> str:
         """Standard output and errors of the ended command."""
         self.process.wait(PATIENCE_S)
-        return self.process.stdout.read()
+        return self.process.log.read_text("utf-8")
 
 
 @pytest.fixture
-def promote(reasonloop, client) -> Callable[..., Promotion]:
-    """Start the command and wait until its run waits; it is killed at the end of the test.
+def promote(spawn, client) -> Callable[..., Promotion]:
+    """Start the command and wait until its run waits.
 
     A run whose command was killed before is still paused, until the next run of its workspace.
     """
-    started = []
 
     def start(workspace, releases):
         before = waiting_promotion(client, Workspace(workspace))
-        process = subprocess.Popen(
-            reasonloop.argv("promote", "--workspace", workspace, "--releases", releases),
-            cwd=REPOSITORY,
-            env=reasonloop.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        started.append(process)
+        process = spawn("promote", "--workspace", workspace, "--releases", releases)
 
         def later():
             found = waiting_promotion(client, Workspace(workspace))
@@ -89,12 +68,7 @@ def promote(reasonloop, client) -> Callable[..., Promotion]:
         until(later, process=process)
         return Promotion(process, *later())
 
-    yield start
-    for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+    return start
 
 
 def resume(prefect_server, run_id, run_input):

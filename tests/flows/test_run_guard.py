@@ -5,7 +5,6 @@ import signal
 
 import httpx
 import pytest
-from prefect import get_client
 from prefect.client.schemas.filters import (
     ArtifactFilter,
     ArtifactFilterFlowRunId,
@@ -14,7 +13,6 @@ from prefect.client.schemas.filters import (
     LogFilter,
     LogFilterFlowRunId,
 )
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.run.guard import workspace_tag
 from pipeline_lib.store import manifests
@@ -33,15 +31,6 @@ params = load_params(profile="smoke", overrides=["execution.runner=thread"])
 post_training(Run(root=pathlib.Path(sys.argv[1]), params=params))
 """
 """Enters the flow as a worker does, without the command."""
-
-
-@pytest.fixture
-def client(prefect_server):
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server.api_url}),
-        get_client(sync_client=True) as client,
-    ):
-        yield client
 
 
 @pytest.fixture

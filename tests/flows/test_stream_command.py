@@ -2,10 +2,8 @@
 
 import collections
 import os
-import pathlib
 import random
 import signal
-import subprocess
 import sys
 import time
 
@@ -31,35 +29,15 @@ def topics(address):
 
 
 @pytest.fixture
-def start(reasonloop, topics, tmp_path):
-    """Start a bridge as a process of its own; the processes left at the end are killed."""
+def start(spawn, topics, tmp_path):
+    """Start a bridge as a process of its own."""
     config = tmp_path / "client.properties"
     # A killed member is missed after 6 s, the least that brokers allow.
     config.write_text("session.timeout.ms=6000\n", "utf-8")
-    started = []
-
-    def begin(source, target):
-        log = (tmp_path / f"bridge-{len(started)}.log").open("wb")
-        with log:
-            process = subprocess.Popen(
-                reasonloop.argv(
-                    *("stream", "verify", "--brokers", topics.brokers, "--config", config),
-                    *("--from", source, "--to", target, "--group", GROUP),
-                ),
-                env=reasonloop.environment,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        process.log = pathlib.Path(log.name)
-        started.append(process)
-        return process
-
-    yield begin
-    for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    return lambda source, target: spawn(
+        *("stream", "verify", "--brokers", topics.brokers, "--config", config),
+        *("--from", source, "--to", target, "--group", GROUP),
+    )
 
 
 def lines(count):
@@ -161,12 +139,6 @@ def test_without_the_extra(refused, monkeypatch):
     line = refused("stream", "verify", "--brokers", "127.0.0.1:1", "--from", "a", "--to", "b")
     assert "confluent_kafka is not installed" in line
     assert "pip install 'reasonloop[kafka]'" in line
-
-
-def test_publish_without_a_run(refused, topics, tmp_path):
-    """An empty workspace: one line, exit code 2."""
-    command = ("stream", "publish", tmp_path, "--brokers", topics.brokers, "--to", "trial")
-    assert "no sealed paths" in refused(*command)
 
 
 def test_publish_a_finished_run(called, finished_run, topics):

@@ -12,7 +12,6 @@ from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, EngineOption, Model, ParamsOptions
 from flows.cli.serving import exit_on_sigterm
-from flows.ray.pacore_actor import WorkerOrder, own_variables
 from flows.ray.pacore_master import Master, running_head, running_node
 from flows.run.terminal import say
 from flows.server.server import LOOPBACK
@@ -200,19 +199,17 @@ def worker(
     exit_on_sigterm()
     from flows.ray.workers import connected, serving_worker  # noqa: PLC0415 - it imports Ray
 
-    order = WorkerOrder(
-        node_id=place.node_id,
-        model=model,
-        serve=loaded.serve,
+    serving = serving_worker(
+        place.node_id,
+        model,
+        loaded.serve,
         log_folder=log_folder,
         batch_size=loaded.pacore.batch_size,
-        working_folder=pathlib.Path.cwd(),
-        variables=own_variables(),
     )
     with (
         place.node(cluster, log_folder / f"ray-{place.node_id}.log") as folder,
         connected(cluster, node_folder=folder),
-        serving_worker(order) as wait,
+        serving as wait,
     ):
         say(f"worker {place.node_id} of {cluster.address} draws with {model}; Ctrl-C stops it")
         while True:

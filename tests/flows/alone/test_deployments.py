@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import os
 import pathlib
-import shutil
 import signal
 import socketserver
 import subprocess
@@ -27,6 +26,7 @@ from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import events_size
 from tests.flows.conftest import SAME_KERNELS
 from tests.flows.deployed_site import RUN_S, Mail, Posts, Site, work_done
+from tests.flows.dvc_repositories import open_repository
 from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -42,13 +42,8 @@ SETTINGS = [
 """Small, with many shards: 16 of sampling."""
 COMMAND = ("--profile", "smoke", *(part for one in SETTINGS for part in ("--set", one)))
 SOURCES = (
-    "reasonloop",
-    "flows",
-    "tasks",
-    "pipeline_lib",
-    ".dvc",
-    "dvc.yaml",
-    "requirements/app.txt",
+    *("reasonloop", "flows", "tasks", "pipeline_lib", ".dvc", "dvc.yaml", "requirements/app.txt"),
+    *(".gitignore", "data/raw/.gitignore"),
 )
 
 
@@ -203,18 +198,6 @@ def test_the_server_refuses_what_the_flow_would(registered, parameters):
     assert answer.status_code in {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}
 
 
-def test_bad_input_is_one_line(site):
-    """A cron line that Prefect refuses, and an option of before."""
-    for arguments, words in (
-        (["--schedule", "weekly=0 8 * *"], "Invalid cron string"),
-        (["--systemd"], "docs/guide.md"),
-    ):
-        done = site.command("deploy", *arguments)
-        assert done.returncode == 2
-        assert words in done.stderr
-        assert done.stderr.count("\n") == 1
-
-
 def test_nightly_runs_from_its_schedule_and_alone(site, unbroken):
     """A schedule a minute or two ahead starts the run; it completes with the digests of the command,
     its params and report are artifacts; a second one at the same time is cancelled; the weekly
@@ -341,54 +324,29 @@ def test_no_address_is_kept_in_clear(registered):
 @pytest.fixture
 def checkout(site, tmp_path):
     """The sources as a repository of their own, with a DVC remote and an upstream."""
-    root = tmp_path / "checkout"
-    for name in SOURCES:
-        source = REPOSITORY / name
-        ignore = shutil.ignore_patterns("__pycache__", "cache", "tmp", "config.local")
-        if source.is_dir():
-            shutil.copytree(source, root / name, ignore=ignore)
-        else:
-            shutil.copy(source, root / name)
-    shutil.copy(REPOSITORY / ".gitignore", root)
-    (root / "data" / "raw").mkdir(parents=True)
-    shutil.copy(REPOSITORY / "data" / "raw" / ".gitignore", root / "data" / "raw")
+    made = open_repository(tmp_path / "checkout", SOURCES, site.environment)
     params = load_params(profile="smoke", overrides=SETTINGS)
     text = yaml.safe_dump(params.model_dump(mode="json"))
-    (root / "params.yaml").write_text(text, encoding="utf-8")
-    for command in (
-        ["git", "init", "-q", "--bare", tmp_path / "upstream.git"],
-        ["git", "init", "-q", "-b", "main"],
-        ["git", "config", "user.name", "a test"],
-        ["git", "config", "user.email", "test@example.org"],
-        [sys.executable, "-m", "dvc", "remote", "add", "-q", "-d", "store", tmp_path / "store"],
-        ["git", "add", "-A"],
-        ["git", "commit", "-q", "-m", "sources"],
-        ["git", "remote", "add", "origin", tmp_path / "upstream.git"],
-        ["git", "push", "-q", "-u", "origin", "main"],
-    ):
-        subprocess.run(command, cwd=root, check=True)
-    return root
-
-
-def output(root: pathlib.Path, *command: str) -> str:
-    return subprocess.run(
-        command, cwd=root, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    (made.folder / "params.yaml").write_text(text, encoding="utf-8")
+    made.dvc("remote", "add", "-q", "-d", "store", str(tmp_path / "store"))
+    made.commit("params")
+    subprocess.run(["git", "init", "-q", "--bare", tmp_path / "upstream.git"], check=True)
+    made.git("remote", "add", "origin", str(tmp_path / "upstream.git"))
+    made.git("push", "-q", "-u", "origin", "HEAD")
+    return made
 
 
 def test_reproduce_commits_and_pushes(worker, checkout):
     """`reproduce/on-demand` runs the stages, and leaves a commit of dvc.lock alone, upstream, whose
     data is in the remote; a changed file is refused before any work.
     """
-    asked = {"repository": str(checkout), "targets": ["report"]}
+    asked = {"repository": str(checkout.folder), "targets": ["report"]}
     worker.awaited(worker.start("reproduce/on-demand", **asked), "Completed")
-    assert output(checkout, "git", "show", "--name-only", "--format=") == "dvc.lock"
-    assert output(checkout, "git", "status", "--porcelain") == ""
-    assert output(checkout, "git", "rev-parse", "HEAD") == output(
-        checkout, "git", "rev-parse", "origin/main"
-    )
-    assert any((checkout.parent / "store").rglob("*"))
-    (checkout / "params.yaml").write_text("seed: 8\n", encoding="utf-8")
+    assert checkout.git("show", "--name-only", "--format=").strip() == "dvc.lock"
+    assert checkout.git("status", "--porcelain") == ""
+    assert checkout.git("rev-parse", "HEAD") == checkout.git("rev-parse", "@{upstream}")
+    assert any((checkout.folder.parent / "store").rglob("*"))
+    (checkout.folder / "params.yaml").write_text("seed: 8\n", encoding="utf-8")
     state = worker.awaited(worker.start("reproduce/on-demand", **asked), "Failed")["state"]
     assert "uncommitted changes" in state["message"]
 

@@ -7,12 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from benchmarks.lib.repository import REPOSITORY
-from flows.cli.platform import machine_checks, service_checks
+from flows.cli.platform import doctor
 from tests.faults.small_disk import small_disk
 from tests.waiting import until
 
@@ -66,7 +64,7 @@ def test_a_disk_that_cannot_be_written(tmp_path):
     """A read-only mount of 1 MiB: no room and no write access."""
     with small_disk(tmp_path / "disk", mib=1) as disk:
         disk.remount("ro")
-        room, access = machine_checks.disk(disk.root / "run")
+        room, access = doctor.disk(disk.root / "run")
     assert room.ok is False
     assert access.ok is False
     assert "Read-only file system" in access.detail
@@ -79,7 +77,7 @@ def test_the_dvc_remote_is_asked(tmp_path, monkeypatch):
     dvc = [sys.executable, "-m", "dvc"]
 
     def remote():
-        return list(service_checks.dvc())[1]
+        return list(doctor.dvc())[1]
 
     subprocess.run([*dvc, "init", "--no-scm", "-q"], check=True)
     assert remote().ok is None
@@ -93,31 +91,27 @@ def test_the_dvc_remote_is_asked(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_work_pool_needs_a_worker(prefect_server, reasonloop):
+def test_a_work_pool_needs_a_worker(prefect_server, client, reasonloop):
     """A pool without a worker is named; with one that runs, the worker is."""
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server.api_url}),
-        get_client(sync_client=True) as client,
-    ):
-        client.create_work_pool(WorkPoolCreate(name="night", type="process"))
+    client.create_work_pool(WorkPoolCreate(name="night", type="process"))
+    try:
+        (idle,) = doctor.work_pools(prefect_server.api_url)
+        assert idle.ok is None
+        assert "--pool night" in idle.remedy
+        command = ["prefect", "worker", "start", "--pool", "night", "--name", "owl"]
+        worker = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            env=reasonloop.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
-            (idle,) = service_checks._work_pools(prefect_server.api_url)
-            assert idle.ok is None
-            assert "--pool night" in idle.remedy
-            command = ["prefect", "worker", "start", "--pool", "night", "--name", "owl"]
-            worker = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                env=reasonloop.environment,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            try:
-                until(lambda: next(service_checks._work_pools(prefect_server.api_url)).ok)
-            finally:
-                worker.terminate()
-                worker.wait(60)
+            until(lambda: next(doctor.work_pools(prefect_server.api_url)).ok)
         finally:
-            client.delete_work_pool("night")
+            worker.terminate()
+            worker.wait(60)
+    finally:
+        client.delete_work_pool("night")
 
 
 @pytest.fixture(scope="module")

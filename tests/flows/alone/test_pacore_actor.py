@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from flows.ray.pacore_actor import WorkerActor, WorkerOrder
+from flows.ray.workers import WorkerActor
 from pipeline_lib.engines.chat_model import Request
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.params.serve import ServeParams
@@ -15,15 +15,12 @@ from tests.unit.systems.pacore.scripted_chat import DECODING, TURNS, scripted, t
 
 GIVE_UP_S = 60.0
 NUM_CALLS = 4
-ORDER = WorkerOrder(
-    node_id="1",
-    model="A",
-    serve=ServeParams(),
-    log_folder=pathlib.Path("logs"),
-    batch_size=8,
-    working_folder=pathlib.Path(),
-    variables={},
-)
+
+
+async def opened_actor(engine):
+    actor = WorkerActor("1", "A", ServeParams(), log_folder=pathlib.Path("logs"), batch_size=8)
+    await actor.use(engine)
+    return actor
 
 
 class HeldEngine:
@@ -59,8 +56,7 @@ def test_a_cancelled_call_holds_the_engine_until_its_batch_ends(cancellations):
 
     async def run() -> None:
         engine = HeldEngine()
-        actor = WorkerActor()
-        await actor.use(engine.model, ORDER)
+        actor = await opened_actor(engine.model)
         calls = [
             asyncio.create_task(actor.draw(request(seed), DECODING)) for seed in range(NUM_CALLS)
         ]
@@ -98,8 +94,7 @@ def test_a_cancelled_call_whose_batch_fails_is_cancelled():
                 raise faults.pop()
             return text
 
-        actor = WorkerActor()
-        await actor.use(scripted(failing_once), ORDER)
+        actor = await opened_actor(scripted(failing_once))
         call = asyncio.create_task(actor.draw(request(1), DECODING))
         assert await asyncio.to_thread(engine.entered.wait, GIVE_UP_S)
         call.cancel()

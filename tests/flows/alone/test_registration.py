@@ -1,9 +1,6 @@
 """Parameters of a deployment: what they resolve to, and what is refused in one line."""
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -106,26 +103,6 @@ def test_what_prefect_would_refuse_or_ignore_is_one_line(tmp_path, before, after
     assert str(caught.value).startswith("--schedule" if schedules else str(path))
 
 
-def test_entry_points_beside_packages_of_the_same_names(tmp_path):
-    """Prefect imports them with the current folder first, in `prefect deploy` and in a worker's run."""
-    for name in ("flows", "tasks"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise ValueError('another package')\n")
-    code = (
-        "from prefect.flows import load_flow_from_entrypoint as load\n"
-        "print(load('reasonloop.deployments.evaluate').name)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stdout == "evaluate\n", done.stderr
-
-
 def test_the_automations():
     """Two heartbeats before a run is a zombie, which ends its subflow runs, too; a person is notified of the
     runs of deployments alone.
@@ -146,3 +123,8 @@ def test_an_address_of_another_kind_is_one_line(monkeypatch):
     monkeypatch.setenv("REASONLOOP_EMAIL_URL", "person@example.org")
     with pytest.raises(BadInputError, match="REASONLOOP_EMAIL_URL: must begin with mailto://"):
         check_addresses()
+
+
+def test_an_option_of_before_is_answered(refused):
+    """One line with the place of its replacement, exit code 2."""
+    assert "docs/guide.md" in refused("deploy", "--systemd")

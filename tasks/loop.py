@@ -1,9 +1,11 @@
-"""Sampling and verification shard by shard, and the comparison of the evaluated policies."""
+"""The loop: sampling and verification shard by shard, the comparison of the evaluated policies, the report."""
 
 from prefect import task
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
-from pipeline_lib.systems.loop import evaluate, sample, verify
+from pipeline_lib.systems.loop import evaluate, report, sample, verify
 from pipeline_lib.systems.loop.draw import Draw, Shard
+from pipeline_lib.systems.stage import Run
 from tasks.policies import PLAN, SHARD
 
 policy_draws = evaluate.policy_draws
@@ -34,3 +36,16 @@ def verify_shard(shard: Shard[Draw]) -> Shard[Draw]:
     """Judge one shard."""
     verify.verify(shard)
     return shard
+
+
+@task(**PLAN, task_run_name="write-report")
+def write_report(run: Run, url: str | None) -> None:
+    """Write metrics, plots, report and model card; ``url`` is where the UI finds the report."""
+    written = report.write_reports(run)
+    create_markdown_artifact(written.summary, key="headline", description=written.title)
+    create_table_artifact(
+        [dict(zip(written.scores.columns, row, strict=True)) for row in written.scores.rows],
+        key="scores",
+        description=written.scores.caption,
+    )
+    create_link_artifact(url or written.report.as_uri(), link_text="report.html", key="report")
