@@ -103,12 +103,8 @@ def solve_file(
     Questions whose last call failed get a line with ``error`` and no answer; the same command asks
     these again, and no others.
 
-    Args:
-        source: JSON lines ``{"id", "messages"}``, with ``"responses"`` if the first round is given.
-        output: File to write.
-        opening: Opens the engine, once the questions are read.
-        params: Rounds, seed, and the verifier of an early stop.
-        on_progress: Called with the number of answers so far and of questions.
+    ``opening`` opens the engine, once the questions are read; ``on_progress`` is called with the number of answers so
+    far and of questions.
 
     Raises:
         BadInputError: unusable source, output or model, or an unfinished output of other work.

@@ -139,9 +139,9 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
             "seed": seed,
         },
         inputs={
-            "asked": digest_json([[one.problem_id, one.prefix] for one in asked]),
+            "asked": digest_json(asked),
             "problems": digest_json(
-                [problems[name].row() for name in sorted({one.problem_id for one in asked})]
+                [problems[name].row() for name in sorted({name for name, _ in asked})]
             ),
             "peers": digest_json({peer.name: peer.identity for peer in peers}),
             "body": code_digest(BODY),
@@ -150,12 +150,9 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
 
     def question(one: Asked) -> Question:
         # One seed per problem and prefix: policies with the same prefix have the same continuations.
-        names = ("classmate-evaluate", one.problem_id, one.prefix)
-        return Question(
-            problem=problems[one.problem_id],
-            prefix=one.prefix,
-            seeds=tuple(consecutive_seeds(params.evaluate.samples, seed, *names)),
-        )
+        seeds = consecutive_seeds(params.evaluate.samples, seed, "classmate-evaluate", *one)
+        name, prefix = one
+        return Question(problem=problems[name], prefix=prefix, seeds=tuple(seeds))
 
     def draw(part: Sequence[Asked]) -> list[Row]:
         questions = {peer.name: [*map(question, part)] for peer in peers}
@@ -163,14 +160,14 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
         return [
             {
                 "peer": name,
-                "problem_id": one.problem_id,
-                "prefix": one.prefix,
+                "problem_id": problem_id,
+                "prefix": prefix,
                 "text": continuation.text,
                 "strict": continuation.right,
                 "failure": continuation.failure,
             }
             for name, groups in judged.items()
-            for one, group in zip(part, groups, strict=True)
+            for (problem_id, prefix), group in zip(part, groups, strict=True)
             for continuation in group
         ]
 
@@ -194,7 +191,7 @@ def scores_of(rows: Sequence[Row]) -> Scores:
     """The scores of continuations."""
     found: dict[tuple[str, Asked], list[bool | None]] = {}
     for row in rows:
-        key = row["peer"], Asked(row["problem_id"], row["prefix"])
+        key = row["peer"], (row["problem_id"], row["prefix"])
         found.setdefault(key, []).append(row["strict"])
     return found
 

@@ -15,13 +15,11 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Group
 from pipeline_lib.study.attempts import Attempt
-from pipeline_lib.study.policies import path_cost
-from pipeline_lib.study.statistics.pass_at_k import pass_at_k
+from pipeline_lib.study.policies import pass_series, path_cost
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Setting, Study, make_study
 from pipeline_lib.systems.classmate.evaluation.claims import claims
 from pipeline_lib.systems.classmate.evaluation.prefixes import (
     EMPTY,
-    Asked,
     CutPath,
     Scores,
     failed_share,
@@ -147,16 +145,7 @@ def _pass_series(policy: Policy, ks: Sequence[int]) -> Iterator[Series]:
             "draw more paths, or look at the verifier's failures"
         )
     for k in ks:
-        yield Series(
-            arm=policy.arm(),
-            measure=f"pass@{k}",
-            values={
-                name: pass_at_k(len(paths), sum(bool(one.verdict.strict) for one in paths), k)
-                for name, paths in enough.items()
-            },
-            costs={name: path_cost(paths, k) for name, paths in enough.items()},
-            seed_names=("interval", f"strict@{k}"),
-        )
+        yield pass_series(policy.arm(), enough, k, strict=True)
 
 
 def _success_series(policy: Policy, judged: Judged) -> Iterator[Series]:
@@ -196,8 +185,8 @@ def _control_series(judged: Judged) -> Iterator[Series]:
                     values=problem_means(moved, peer, shares, judged.scores),
                     seed_names=("classmate", peer, "shuffled"),
                 )
-        asked = [Asked(group.problem.id, EMPTY) for group in judged.policies[0].groups]
-        known = {one.problem_id: known_scores(judged.scores, peer, one) for one in asked}
+        asked = [(group.problem.id, EMPTY) for group in judged.policies[0].groups]
+        known = {one[0]: known_scores(judged.scores, peer, one) for one in asked}
         yield Series(
             arm=Arm(base="empty", settings={"peer": peer}),
             measure=measure,
@@ -292,9 +281,7 @@ def path_attempts(judged: Judged) -> Iterator[Attempt]:
 
 def _success_of(path: CutPath, judged: Judged) -> dict[str, float]:
     known = {
-        f"{peer} share={share:g}": known_scores(
-            judged.scores, peer, Asked(path.problem_id, prefix.text)
-        )
+        f"{peer} share={share:g}": known_scores(judged.scores, peer, (path.problem_id, prefix.text))
         for peer in judged.peers
         for share, prefix in path.prefixes.items()
     }

@@ -103,17 +103,10 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
 ) -> Study:
     """Evaluate each model on ``problems`` with the same seeds and write the results; a killed evaluation continues.
 
-    A problem with a failed call of one model is left out for all, so that the models can be compared.
-
-    Args:
-        models: Hugging Face folders or hub ids, by their names in the result.
-        problems: of one kind.
-        folder: for metrics.json, report.html, tables and the trials.
-        params: decoding, strategies, verifier, intervals.
-        about: name of the model whose syntheses the evaluation is about.
-        replaces: trials of another input, model or setting are dropped, not refused.
-        workers: processes of the verifier.
-        on_progress: called with finished and all trials.
+    A problem with a failed call of one model is left out for all, so that the models can be compared. ``models`` are
+    Hugging Face folders or hub ids by their names in the result, which is ``about`` the syntheses of one of them;
+    ``problems`` are of one kind. With ``replaces`` trials of another input, model or setting in ``folder`` are dropped,
+    not refused. ``on_progress`` is called with finished and all trials.
 
     Raises:
         BadInputError: unusable model or output, or no problem without a failed call.

@@ -16,6 +16,6 @@ def scores_of(peer: str, table: dict[tuple[str, str], str]) -> dict[tuple[str, A
     """Scores from letters: c right, w wrong, ``.`` missing; by problem and prefix."""
     meaning = {"c": True, "w": False, ".": None}
     return {
-        (peer, Asked(problem, prefix)): [meaning[letter] for letter in letters]
+        (peer, (problem, prefix)): [meaning[letter] for letter in letters]
         for (problem, prefix), letters in table.items()
     }

@@ -19,7 +19,6 @@ from pipeline_lib.systems.classmate.evaluation.draws import (
     continue_prefixes,
     scores_of,
 )
-from pipeline_lib.systems.classmate.evaluation.prefixes import Asked
 from pipeline_lib.systems.classmate.peer import NO_ROOM
 from pipeline_lib.verify.dispatch import open_verifier
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
@@ -31,7 +30,7 @@ PROBLEM = Problem(
     gold=CountdownGold(numbers=(3, 3, 5), target=24),
     source="x",
 )
-ASKED = [Asked("p", ""), Asked("p", "5+3=8\n")]
+ASKED = [("p", ""), ("p", "5+3=8\n")]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pipeline_lib.params.classmate import ClassmateEvaluateParams, ClassmatePara
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance
 from pipeline_lib.systems.classmate.evaluation.policies import chosen_controls
-from pipeline_lib.systems.classmate.evaluation.prefixes import Asked, asked_for, cut_paths, shuffled
+from pipeline_lib.systems.classmate.evaluation.prefixes import asked_for, cut_paths, shuffled
 from pipeline_lib.verify.dispatch import open_verifier
 from pipeline_lib.verify.judged_paths import judge_paths
 from tests.unit.systems.classmate.evaluation.cut_problems import cut_path
@@ -40,7 +40,7 @@ def test_the_first_paths_are_cut_at_every_share():
     assert [path.right for path in cut] == [True, False]
     assert [path.prefixes[0.5].text for path in cut] == ["5+3=8\n", "5*3=15\n"]
     assert {path.prefixes[0.25].text for path in cut} == {""}
-    assert asked_for(cut) == [Asked("p", ""), Asked("p", "5*3=15\n"), Asked("p", "5+3=8\n")]
+    assert asked_for(cut) == [("p", ""), ("p", "5*3=15\n"), ("p", "5+3=8\n")]
 
 
 def test_each_problem_gets_the_first_path_of_the_next_one():
