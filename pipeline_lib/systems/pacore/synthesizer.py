@@ -20,12 +20,12 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.systems.pacore.episodes import (
     OUTCOMES,
     Episodes,
-    PromptForm,
     filter_by_syntheses,
     make_episodes,
 )
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
 from pipeline_lib.systems.pacore.settings import call_tokens, message_of, require_chat_format
+from pipeline_lib.systems.pacore.solution import PromptForm
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside

@@ -9,8 +9,9 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.pacore import EpisodeParams
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.pacore.episodes import PromptForm, make_episodes
+from pipeline_lib.systems.pacore.episodes import make_episodes
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
+from pipeline_lib.systems.pacore.solution import PromptForm
 from pipeline_lib.verify.answer_text import strip_reasoning
 from tests.unit.systems.pacore.scripted_chat import TURNS, PlainTurns, last_turn
 
@@ -191,11 +192,7 @@ def test_too_few_messages_give_no_episode():
 
 def test_references_that_do_not_fit_are_dropped():
     """Room for one: one is shown, the others are counted."""
-    form = PromptForm(
-        chat_format=FORM.chat_format,
-        fits=lambda prompt: "Candidate solution 2" not in prompt,
-        message_of=FORM.message_of,
-    )
+    form = replace(FORM, fits=lambda prompt: "Candidate solution 2" not in prompt)
     episodes = made([judged("p", [True] + [False] * 7)], form=form, references=(3, 3))
     assert [len(row["references"]) for row in episodes.rows] == [1]
     assert episodes.counts["references_dropped"] == 2

@@ -37,7 +37,7 @@ def opened(params, served=None):
 def test_compaction(compaction, text, message):
     """What later rounds see of a text; None for a text without it."""
     with opened(PacoreParams(compaction=Compaction(compaction))) as setting:
-        assert setting.message_of(text) == message
+        assert setting.form.message_of(text) == message
         assert (setting.summary is not None) == (compaction == "model")
 
 
