@@ -54,12 +54,6 @@ def ask(tmp_path):
     return continued
 
 
-def test_prefix_and_continuation_are_judged_together(ask):
-    """``8*3=24`` is right after ``5+3=8``, and wrong alone."""
-    found = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24"))
-    assert scores_of(found) == {("one", ASKED[0]): [False, False], ("one", ASKED[1]): [True, True]}
-
-
 def test_finished_shards_are_read(ask):
     """The second call asks nothing and gives the same rows."""
     first = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24"))
