@@ -1,7 +1,7 @@
-"""Verdicts on sampled paths, and their rows. A path whose request failed is not judged."""
+"""Verdicts on sampled paths and their rows, and on texts. A path whose request failed is not judged."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline_lib.records import Path, Problem, Row
 from pipeline_lib.verdicts import Verdict
@@ -25,6 +25,16 @@ def judge_paths(
             for path in paths
         ]
     )
+
+
+TextVerdicts = Mapping[tuple[str, str], Verdict]
+"""By id of a problem and text."""
+
+
+def judge_texts(texts: Iterable[tuple[Problem, str]], verifier: Verifier) -> TextVerdicts:
+    """The verdict on each distinct text of a problem, in one batch."""
+    items = {(problem.id, text): Item(gold=problem.gold, text=text) for problem, text in texts}
+    return dict(zip(items, verifier.judge([*items.values()]), strict=True))
 
 
 def verdict_rows(paths: Sequence[Path], verdicts: Sequence[Verdict]) -> list[Row]:

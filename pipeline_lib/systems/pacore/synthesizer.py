@@ -29,7 +29,8 @@ from pipeline_lib.systems.pacore.solution import PromptForm
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside
-from pipeline_lib.verify.dispatch import Item, open_verifier
+from pipeline_lib.verify.dispatch import open_verifier
+from pipeline_lib.verify.judged_paths import judge_texts
 
 _METHODS = ONLINE | {Method.SFT}
 
@@ -200,16 +201,12 @@ def judge_cache(
     questions: Sequence[CachedQuestion], params: Params, *, workers: int
 ) -> list[CachedQuestion]:
     """The questions with a verdict of each response."""
-    items = [
-        Item(gold=question.problem.gold, text=text)
-        for question in questions
-        for text in question.responses
-    ]
+    texts = ((one.problem, text) for one in questions for text in one.responses)
     with open_verifier(params.verify, workers=workers) as verifier:
-        verdicts = iter(verifier.judge(items))
+        verdicts = judge_texts(texts, verifier)
     return [
-        replace(question, right=[next(verdicts).strict for _ in question.responses])
-        for question in questions
+        replace(one, right=[verdicts[one.problem.id, text].strict for text in one.responses])
+        for one in questions
     ]
 
 

@@ -1,5 +1,6 @@
 """Evaluation of models on a data set's test problems: trials, the study and its page in a folder."""
 
+import itertools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,10 +41,8 @@ from pipeline_lib.systems.pacore.evaluation.trials import (
     Strategy,
     Trial,
     TrialPath,
-    Verdicts,
     attempts_of,
     is_right,
-    judge_texts,
     judged_problem,
     make_strategies,
     make_trial,
@@ -58,6 +57,7 @@ from pipeline_lib.systems.pacore.settings import (
 from pipeline_lib.systems.pacore.solution import Question, Solution
 from pipeline_lib.verify.dispatch import open_verifier
 from pipeline_lib.verify.golds import open_gold_check
+from pipeline_lib.verify.judged_paths import TextVerdicts, judge_texts
 
 PAPER = Paper(
     title="PaCoRe: Learning to Scale Test-Time Compute with Parallel Coordinated Reasoning",
@@ -75,7 +75,7 @@ OnProgress = Callable[[int, int], None]
 class _Judged:
     trials: dict[str, dict[str, Trial]]
     """By problem and strategy."""
-    verdicts: Verdicts
+    verdicts: TextVerdicts
     problems: Mapping[str, JudgedProblem | None]
     """By id; None: a call or the verifier failed."""
 
@@ -239,7 +239,16 @@ def _judge(
     workers: int,
 ) -> _Judged:
     with open_verifier(params.verify, workers=workers) as verifier:
-        verdicts = judge_texts(problems, trials, verifier)
+        verdicts = judge_texts(
+            (
+                (problem, path.text)
+                for problem in problems
+                for trial in trials[problem.id].values()
+                for path in itertools.chain.from_iterable(trial.rounds)
+                if path.text is not None
+            ),
+            verifier,
+        )
         found = {
             problem.id: judged_problem(problem, trials[problem.id], verdicts, verifier)
             for problem in problems
@@ -309,7 +318,7 @@ def _examples(
     ]
 
 
-def _rounds(trial: Trial, verdicts: Verdicts, model: str) -> Iterator[ShownTexts]:
+def _rounds(trial: Trial, verdicts: TextVerdicts, model: str) -> Iterator[ShownTexts]:
     for place, paths in enumerate(trial.rounds, start=1):
         yield ShownTexts(
             title=f"{trial.strategy}{model and f' of {model}'}: round {place}",

@@ -17,9 +17,9 @@ from pipeline_lib.study.attempts import Attempt, Cost
 from pipeline_lib.study.selection import CandidatePath
 from pipeline_lib.systems.pacore.rounds import RoundPlan, make_plan
 from pipeline_lib.systems.pacore.solution import Solution
-from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.answer_groups import AnswerBook
-from pipeline_lib.verify.dispatch import Item, Verifier
+from pipeline_lib.verify.dispatch import Verifier
+from pipeline_lib.verify.judged_paths import TextVerdicts
 
 PLAIN = "plain"
 """Independent paths in one round, for the votes."""
@@ -134,10 +134,6 @@ def make_trial(strategy: Strategy, solution: Solution) -> Trial:
     )
 
 
-Verdicts = Mapping[tuple[str, str], Verdict]
-"""By problem id and text."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedProblem:
     """The plain paths of a problem, and its attempt by strategy; all have a verdict."""
@@ -153,33 +149,12 @@ class JudgedProblem:
     outcomes: Mapping[str, Attempt]
 
 
-def judge_texts(
-    problems: Sequence[Problem], trials: Mapping[str, Mapping[str, Trial]], verifier: Verifier
-) -> Verdicts:
-    """The verdict on every distinct text of every problem; ``trials`` by problem and strategy."""
-    keys = [
-        (problem, text)
-        for problem in problems
-        for text in dict.fromkeys(
-            path.text
-            for trial in trials[problem.id].values()
-            for paths in trial.rounds
-            for path in paths
-            if path.text is not None
-        )
-    ]
-    verdicts = verifier.judge([Item(gold=problem.gold, text=text) for problem, text in keys])
-    return {
-        (problem.id, text): verdict for (problem, text), verdict in zip(keys, verdicts, strict=True)
-    }
-
-
-def is_right(problem_id: str, path: TrialPath, verdicts: Verdicts) -> bool | None:
+def is_right(problem_id: str, path: TrialPath, verdicts: TextVerdicts) -> bool | None:
     """The strict verdict; None if the call or the verifier failed."""
     return None if path.text is None else verdicts[problem_id, path.text].strict
 
 
-def attempts_of(trial: Trial, verdicts: Verdicts) -> list[Attempt]:
+def attempts_of(trial: Trial, verdicts: TextVerdicts) -> list[Attempt]:
     """Each plain path, or the last call of a strategy.
 
     Of a strategy ``extra`` has the numbers of calls, of calls after the first round, and of the references that
@@ -203,7 +178,7 @@ def attempts_of(trial: Trial, verdicts: Verdicts) -> list[Attempt]:
 
 
 def judged_problem(
-    problem: Problem, trials: Mapping[str, Trial], verdicts: Verdicts, verifier: Verifier
+    problem: Problem, trials: Mapping[str, Trial], verdicts: TextVerdicts, verifier: Verifier
 ) -> JudgedProblem | None:
     """The judged problem; None if a call that counts or its verifier failed."""
     attempts = {name: attempts_of(trial, verdicts) for name, trial in trials.items()}
@@ -236,7 +211,7 @@ def _num_requests(plain: Sequence[TrialPath]) -> int:
     return 1 + sum(path.opens_request for path in plain[1:])
 
 
-def _outcome(trial: Trial, verdicts: Verdicts) -> Attempt:
+def _outcome(trial: Trial, verdicts: TextVerdicts) -> Attempt:
     before, [answer] = trial.rounds[-2], trial.rounds[-1]
     later = [path for paths in trial.rounds[1:] for path in paths]
     seen = [is_right(trial.problem_id, before[path], verdicts) for path in answer.references]
@@ -265,7 +240,7 @@ def _outcome(trial: Trial, verdicts: Verdicts) -> Attempt:
 def _attempt(
     trial: Trial,
     path: TrialPath,
-    verdicts: Verdicts,
+    verdicts: TextVerdicts,
     *,
     cost: Cost,
     sample: int = 0,
