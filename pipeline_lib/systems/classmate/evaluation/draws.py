@@ -11,7 +11,7 @@ from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import Group, JudgedPath, Path, Problem, Row
+from pipeline_lib.records import Group, Problem, Row
 from pipeline_lib.sampling.paths import sample_paths
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.store import shards
@@ -26,7 +26,7 @@ from pipeline_lib.systems.classmate.peer import (
     Question,
     judge_answers,
 )
-from pipeline_lib.verdicts import Verdict
+from pipeline_lib.train.rows.groups import join_groups
 from pipeline_lib.verify.dispatch import Verifier
 from pipeline_lib.verify.judged_paths import judge_paths
 
@@ -97,16 +97,7 @@ def judged_groups(  # noqa: PLR0913 - what the paths depend on
             are_final=lambda found: all(row["lenient"] is not None for row in found),
             moved=moved,
         )
-    groups = shards.split(rows, sampling.num_paths)
-    return [
-        Group(
-            problem=problem,
-            members=[
-                JudgedPath(path=Path.from_row(row), verdict=Verdict.from_row(row)) for row in own
-            ],
-        )
-        for problem, own in zip(problems, groups, strict=True)
-    ]
+    return join_groups([problem.row() for problem in problems], rows, rows)
 
 
 def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on

@@ -99,7 +99,32 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         )
     trained = {name: read_record(model) for name, model in policies.items()}
     check_held_out([peer for peer in peers if peer.name in held_out], trained)
-    drawn, rows = _draw(policies, problems, peers, data, params, logs=logs, on_progress=on_progress)
+    drawn = []
+    with open_verifier(params.verify, workers=params.execution.workers) as verifier:
+        for name, model in policies.items():
+            groups = judged_groups(
+                model,
+                problems,
+                data / "paths" / name,
+                params,
+                verifier=verifier,
+                log_folder=logs,
+                moved=partial(on_progress, name),
+            )
+            paths = cut_paths(groups, params.classmate, verifier)
+            seen = seen_in_training(model, problems)
+            drawn.append(Policy(name=name, groups=groups, paths=paths, seen=seen))
+        rows = continue_prefixes(
+            asked_for(path for one in drawn for path in (*one.paths, *shuffled(one.paths))),
+            {problem.id: problem for problem in problems},
+            peers,
+            data / "continuations",
+            params.classmate,
+            verifier=verifier,
+            verify=params.verify,
+            seed=params.seed,
+            moved=partial(on_progress, "prefixes"),
+        )
     judged = Judged(
         policies=drawn,
         controls=chosen,
@@ -155,51 +180,6 @@ def chosen_controls(policies: Sequence[str], named: Collection[str]) -> Collecti
         if name not in before:
             raise BadInputError(f"--control {name}: is none of {', '.join(before)}")
     return named or before[1:] or before
-
-
-def _draw(  # noqa: PLR0913 - what an evaluation is of
-    policies: Mapping[str, str],
-    problems: Sequence[Problem],
-    peers: Sequence[Peer],
-    data: pathlib.Path,
-    params: Params,
-    *,
-    logs: pathlib.Path,
-    on_progress: OnProgress,
-) -> tuple[list[Policy], list[Row]]:
-    """Judged and cut paths of each policy, and continuations of all prefixes."""
-    drawn = []
-    with open_verifier(params.verify, workers=params.execution.workers) as verifier:
-        for name, model in policies.items():
-            groups = judged_groups(
-                model,
-                problems,
-                data / "paths" / name,
-                params,
-                verifier=verifier,
-                log_folder=logs,
-                moved=partial(on_progress, name),
-            )
-            drawn.append(
-                Policy(
-                    name=name,
-                    groups=groups,
-                    paths=cut_paths(groups, params.classmate, verifier),
-                    seen=seen_in_training(model, problems),
-                )
-            )
-        rows = continue_prefixes(
-            asked_for(path for one in drawn for path in (*one.paths, *shuffled(one.paths))),
-            {problem.id: problem for problem in problems},
-            peers,
-            data / "continuations",
-            params.classmate,
-            verifier=verifier,
-            verify=params.verify,
-            seed=params.seed,
-            moved=partial(on_progress, "prefixes"),
-        )
-    return drawn, rows
 
 
 def count_draws_without_peers(model: pathlib.Path) -> int | None:
