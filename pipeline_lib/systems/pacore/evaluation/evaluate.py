@@ -27,7 +27,7 @@ from pipeline_lib.study.pages.page import (
     write_page,
 )
 from pipeline_lib.study.provenance import provenance
-from pipeline_lib.study.study import METRICS_NAME, Series, Study, write_study
+from pipeline_lib.study.study import METRICS_NAME, Study, write_study
 from pipeline_lib.systems.pacore.drive import solve_all
 from pipeline_lib.systems.pacore.evaluation.study import (
     EvaluatedModel,
@@ -126,7 +126,25 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
             model, problems, folder, params, place=place, replaces=replaces, moved=moved
         )
         judged[name] = _judge(problems, trials, params, workers=workers)
-    study, series = _study(models, judged, problems, params, about=about)
+    columns = [one.problems for one in judged.values()]
+    whole = [name for name in columns[0] if all(column[name] for column in columns)]
+    study, series = pacore_study(
+        [
+            EvaluatedModel(
+                name=name,
+                problems=[found for one in whole if (found := judged[name].problems[one])],
+                seen=seen_in_training(model, problems),
+            )
+            for name, model in models.items()
+        ],
+        about=about,
+        params=params.evaluate,
+        seed=params.seed,
+        provenance=provenance(params),
+        num_left_out=len(columns[0]) - len(whole),
+    )
+    warnings = trained_on(_unclaimed(models, study), problems)
+    study = study.with_claims((*study.claims, *warnings))
     arms = {name: attempt_arms(series, name) for name in models}
     attempts = [
         replace(attempt, arm=arms[name][attempt.arm])
@@ -254,37 +272,6 @@ def _judge(
             for problem in problems
         }
     return _Judged(trials=trials, verdicts=verdicts, problems=found)
-
-
-def _study(
-    models: Mapping[str, str],
-    judged: Mapping[str, _Judged],
-    problems: Sequence[Problem],
-    params: Params,
-    *,
-    about: str,
-) -> tuple[Study, list[Series]]:
-    """The study of the problems that are whole for all models."""
-    columns = [one.problems for one in judged.values()]
-    whole = [name for name in columns[0] if all(column[name] for column in columns)]
-    evaluated = [
-        EvaluatedModel(
-            name=name,
-            problems=[found for one in whole if (found := judged[name].problems[one])],
-            seen=seen_in_training(model, problems),
-        )
-        for name, model in models.items()
-    ]
-    study, series = pacore_study(
-        evaluated,
-        about=about,
-        params=params.evaluate,
-        seed=params.seed,
-        provenance=provenance(params),
-        num_left_out=len(columns[0]) - len(whole),
-    )
-    warnings = trained_on(_unclaimed(models, study), problems)
-    return study.with_claims((*study.claims, *warnings)), series
 
 
 def _unclaimed(models: Mapping[str, str], study: Study) -> dict[str, str]:
