@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams
-from pipeline_lib.systems.classmate.body import check_peer, is_exact
 from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.classmate.peer_engine import check_peer, is_exact
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event
 from tasks.classmate import (

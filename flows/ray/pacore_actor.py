@@ -14,7 +14,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.pacore.settings import require_chat_format
 from pipeline_lib.systems.pacore.worker_pool import (
     PATHS_PER_CALL,
-    WorkerCard,
+    WorkerInfo,
     WorkerLeavingError,
     WorkerModel,
 )
@@ -56,7 +56,7 @@ class WorkerActor:
         self._engine: ChatModel
         self._format: ChatFormat
         self._draw: Callable[[Request, Decoding], Awaitable[list[Completion]]]
-        self._card: WorkerCard | None = None
+        self._info: WorkerInfo | None = None
         self._leaving = False
         self._calls = 0
         self._idle = asyncio.Event()
@@ -76,7 +76,7 @@ class WorkerActor:
         opening = started_engine(
             order.model, order.serve, log_folder=order.log_folder, batch_size=order.batch_size
         )
-        # In a thread: the answer to `card` is that there is none yet.
+        # In a thread: the answer to `info` is that there is none yet.
         engine = await asyncio.to_thread(opening.__enter__)
         self._stack.callback(opening.__exit__, None, None, None)
         await self.use(engine, order)
@@ -93,7 +93,7 @@ class WorkerActor:
         else:
             self._lock = asyncio.Lock()
             self._draw = self._draw_in_process
-        self._card = WorkerCard(
+        self._info = WorkerInfo(
             node_id=order.node_id,
             model=WorkerModel(
                 name=order.model,
@@ -106,9 +106,9 @@ class WorkerActor:
             calls_together=calls_together,
         )
 
-    async def card(self) -> WorkerCard | None:
+    async def info(self) -> WorkerInfo | None:
         """None unless it takes calls."""
-        return None if self._leaving else self._card
+        return None if self._leaving else self._info
 
     async def room(self, prompt: str) -> int | None:
         """As `ChatModel.room`."""

@@ -22,13 +22,13 @@ from flows.ray.watch import cluster_watched, ray_connection
 from flows.run.failures import unwrapped_signals
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
-from pipeline_lib.systems.pacore.worker_pool import Worker, WorkerCard, WorkerLostError
+from pipeline_lib.systems.pacore.worker_pool import Worker, WorkerInfo, WorkerLostError
 
 _NAMESPACE = "reasonloop"
 _PREFIX = "pacore-worker/"
 _LOST = (RayActorError, NodeDiedError, ObjectLostError)
 _ANSWER_TIMEOUT_S = 10.0
-"""Of an actor that is asked for its card, or for the room of a prompt."""
+"""Of an actor that is asked what it is, or for the room of a prompt."""
 _POLL_S = 1.0
 
 
@@ -90,7 +90,7 @@ def serving_worker(order: WorkerOrder) -> Iterator[Callable[[], None]]:
         ) from error
 
     def wait() -> None:
-        _result(actor.card.remote())
+        _result(actor.info.remote())
         time.sleep(_POLL_S)
 
     try:
@@ -122,7 +122,7 @@ def _result(reference: Any, *, timeout_s: float | None = None) -> Any:
 class RayWorker:
     """Implements Worker on an actor."""
 
-    card: WorkerCard
+    info: WorkerInfo
     actor: Any
 
     def room(self, prompt: str) -> int | None:
@@ -158,14 +158,14 @@ def find_workers() -> Mapping[str, Worker]:
             # Between the list and here it may have left.
             with suppress(ValueError):
                 actor = ray.get_actor(name)
-                asked[actor.card.remote()] = actor
+                asked[actor.info.remote()] = actor
     if not asked:
         return {}
     answered, _ = ray.wait([*asked], num_returns=len(asked), timeout=_ANSWER_TIMEOUT_S)
     found = {}
     for reference in answered:
         with suppress(WorkerLostError):
-            if card := _result(reference):
+            if info := _result(reference):
                 actor = asked[reference]
-                found[actor._actor_id.hex()] = RayWorker(card, actor)  # noqa: SLF001 - it has no public name
+                found[actor._actor_id.hex()] = RayWorker(info, actor)  # noqa: SLF001 - it has no public name
     return found

@@ -191,7 +191,7 @@ def _texts(chain: Chain) -> Iterator[tuple[int, str, bool]]:
 
 
 def _candidates(problem: Problem, step: str, known: list[str]) -> Iterator[str]:
-    """Answers in a step for the verifier; ``known`` are the steps of Countdown so far, and gets those of this one."""
+    """Answers in a step for the verifier; ``known`` are the steps of Countdown so far, and gets the ones of this step."""
     if isinstance(problem.gold, CountdownGold):
         text = strip_latex(plain(step))
         yield from _solutions(problem.gold, [*find_steps(text)], known)

@@ -24,7 +24,7 @@ HELD_OUT, TRAINING = "held-out peer", "training peer"
 _SHOWN_REASONS = 4
 _GRACE_S = 2.0
 """After the deadline, for a peer that reports its own failure at the deadline."""
-BODY = "pipeline_lib.systems.classmate.body"
+PEER_ENGINE = "pipeline_lib.systems.classmate.peer_engine"
 """The module that peers run in their processes: its code is in the keys of what depends on their text."""
 NO_ROOM = "no room in the context: "
 """Beginning of the reason of a continuation that the peer cannot draw by any further call."""

@@ -1,7 +1,7 @@
 """One draw's questions to the peers: distinct prefixes, their seeds, and the judged continuations.
 
-Seeds depend on the root seed, the peer's name, the step and the place of the first path with the prefix,
-those of the empty prefix on the root seed, the peer's name and the problem. So a resumed training asks
+Seeds depend on the root seed, the peer's name, the step and the place of the first path with the prefix, for the
+empty prefix on the root seed, the peer's name and the problem. So a resumed training asks
 what an unbroken one asks.
 """
 

@@ -13,7 +13,7 @@ from pipeline_lib.params.train import TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.table import check_data_set
 from pipeline_lib.store.folders import check_output_folder
-from pipeline_lib.systems.classmate.body import check_peer
+from pipeline_lib.systems.classmate.peer_engine import check_peer
 from pipeline_lib.systems.classmate.reward import check_method
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.weights import policies

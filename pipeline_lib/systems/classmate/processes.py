@@ -23,8 +23,8 @@ from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.engines.launch.process import EngineProcess
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
-from pipeline_lib.systems.classmate.body import check_placed, opened_body, peer_identity
 from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
+from pipeline_lib.systems.classmate.peer_engine import check_placed, opened_peer, peer_identity
 
 _MODULE = "pipeline_lib.systems.classmate.processes"
 _SOCKET = "peer.sock"
@@ -196,11 +196,11 @@ def process_peers(
 def main(peer: PeerParams, log_folder: pathlib.Path) -> int:
     """Serve calls, each a pair of questions and decoding; returns the exit code."""
     try:
-        with opened_body(peer, log_folder=log_folder) as body:
+        with opened_peer(peer, log_folder=log_folder) as engine:
             address = str(pathlib.Path(tempfile.gettempdir()) / _SOCKET)
             with Listener(address, family="AF_UNIX") as listener, listener.accept() as connection:
                 while True:
-                    connection.send(body.answer(*connection.recv()))
+                    connection.send(engine.answer(*connection.recv()))
     except EOFError:
         return 0
     except ReasonloopError as error:

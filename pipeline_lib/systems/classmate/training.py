@@ -16,16 +16,16 @@ from pipeline_lib.sampling.prompts import render
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest, stage_key
-from pipeline_lib.systems.classmate.body import check_readable
 from pipeline_lib.systems.classmate.peer import (
-    BODY,
     NO_ROOM,
+    PEER_ENGINE,
     Peer,
     PeerFailedError,
     Question,
     decoding_of,
     most_common_reasons,
 )
+from pipeline_lib.systems.classmate.peer_engine import check_readable
 from pipeline_lib.systems.classmate.reward import check_method, make_classmate_rewards
 from pipeline_lib.systems.classmate.training_files import sum_failures, write_record
 from pipeline_lib.train.memory import free_gpu_memory
@@ -83,7 +83,7 @@ class ActorTraining:
                 "base": model_identity(self.base),
                 "problems": digest_json([problem.row() for problem in self.problems]),
                 **{f"peer {name}": identity for name, identity in identities.items()},
-                **({"body": code_digest(BODY)} if identities else {}),
+                **({"peer engine": code_digest(PEER_ENGINE)} if identities else {}),
             },
         )
 

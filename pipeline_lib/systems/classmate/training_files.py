@@ -26,7 +26,7 @@ class TrainedPeers(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     identities: dict[str, str]
-    """By name; see `body.peer_identity`."""
+    """By name; see `peer_identity`."""
     weight: float
     bonus: str
 

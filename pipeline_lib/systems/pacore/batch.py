@@ -50,7 +50,7 @@ class SolvedFile:
     errors: tuple[str, ...]
     """One per question without an answer."""
     calls: int
-    """With those of questions without an answer, as the other counts."""
+    """Questions without an answer included, as in the other counts."""
     failed_calls: int
     tokens: int
     """Of prompts and completions."""

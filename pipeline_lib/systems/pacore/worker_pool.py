@@ -50,7 +50,7 @@ class WorkerModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerCard:
+class WorkerInfo:
     """Capabilities of a worker."""
 
     node_id: str
@@ -63,10 +63,10 @@ class WorkerCard:
 
 
 class Worker(Protocol):
-    """A worker that takes calls. Prompts are those of `ServerChat`; the worker applies the template."""
+    """A worker that takes calls. Prompts are as of `ServerChat`; the worker applies the template."""
 
     @property
-    def card(self) -> WorkerCard:
+    def info(self) -> WorkerInfo:
         """Its capabilities."""
 
     def room(self, prompt: str) -> int | None:
@@ -97,7 +97,7 @@ class ActiveWorker:
     @property
     def load(self) -> float:
         """Calls in flight, as a share of those it should have."""
-        return self.calls / self.worker.card.calls_together
+        return self.calls / self.worker.info.calls_together
 
 
 @dataclass(kw_only=True)
@@ -131,7 +131,7 @@ class WorkerPool:
 
     def workers_of(self, model: WorkerModel) -> list[ActiveWorker]:
         """The workers of a model that are in use."""
-        return [one for one in self._active.values() if one.worker.card.model == model]
+        return [one for one in self._active.values() if one.worker.info.model == model]
 
     def check_patience(self, model: WorkerModel, since: float) -> None:
         """Return while the time without any worker is not over. EngineDownError: it is."""
@@ -154,7 +154,7 @@ class WorkerPool:
 
     def calls_in_use(self) -> dict[str, int]:
         """Answered calls of the workers of its models, by node id; a cluster may have others."""
-        names = [one.worker.card.node_id for model in self.served for one in self.workers_of(model)]
+        names = [one.worker.info.node_id for model in self.served for one in self.workers_of(model)]
         return {name: self.calls_by_worker[name] for name in names}
 
     @property
@@ -179,7 +179,7 @@ class WorkerPool:
         start = time.monotonic()
         while True:
             for active in self.workers_of(model):
-                if not active.worker.card.counts_tokens:
+                if not active.worker.info.counts_tokens:
                     return None
                 try:
                     return active.worker.room(prompt)
@@ -227,7 +227,7 @@ class PoolSession:
     async def draw(
         self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
     ) -> list[Completion]:
-        """The completions of a request; ``on_drawn`` has those of a worker's call. Errors as `complete`."""
+        """The completions of a request; ``on_drawn`` has the ones of a worker's call. Errors as `complete`."""
         places = range(0, len(request.seeds), PATHS_PER_CALL)
         parts = [
             replace(request, seeds=request.seeds[start : start + PATHS_PER_CALL])
@@ -288,7 +288,7 @@ class PoolSession:
                 self.pool.lost_calls += 1
                 lost += 1
             else:
-                self.pool.calls_by_worker[active.worker.card.node_id] += 1
+                self.pool.calls_by_worker[active.worker.info.node_id] += 1
                 return drawn
             finally:
                 active.calls -= 1
@@ -327,11 +327,11 @@ def open_pool(find: Find, names: Sequence[str], *, place: str, patience_s: float
             it, or only some of the models read words.
     """
     found = find()
-    cards = [worker.card for worker in found.values()]
+    infos = [worker.info for worker in found.values()]
     for name in names:
         if names.count(name) > 1:
             raise BadInputError(f"models: {name} is given twice; give each model once")
-    served = [_served_model(name, cards, place) for name in names]
+    served = [_served_model(name, infos, place) for name in names]
     if len({one.is_compact for one in served}) > 1:
         [compact, *_] = [one.name for one in served if one.is_compact]
         raise BadInputError(
@@ -342,10 +342,10 @@ def open_pool(find: Find, names: Sequence[str], *, place: str, patience_s: float
     return pool
 
 
-def _served_model(name: str, cards: Sequence[WorkerCard], place: str) -> WorkerModel:
-    models = {card.model: card.node_id for card in cards if card.model.name == name}
+def _served_model(name: str, infos: Sequence[WorkerInfo], place: str) -> WorkerModel:
+    models = {info.model: info.node_id for info in infos if info.model.name == name}
     if not models:
-        others = ", ".join(sorted({card.model.name for card in cards}))
+        others = ", ".join(sorted({info.model.name for info in infos}))
         there = f"there are workers of {others}" if others else "there are no workers"
         raise BadInputError(f"{place}: no worker serves {name}; {there}")
     if len(models) > 1:

@@ -19,8 +19,8 @@ from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest, stage_key
 from pipeline_lib.systems.classmate.evaluation.prefixes import Asked, Scores
 from pipeline_lib.systems.classmate.peer import (
-    BODY,
     NO_ROOM,
+    PEER_ENGINE,
     Peer,
     Peers,
     Question,
@@ -135,7 +135,7 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
                 [problems[name].row() for name in sorted({name for name, _ in asked})]
             ),
             "peers": digest_json({peer.name: peer.identity for peer in peers}),
-            "body": code_digest(BODY),
+            "peer engine": code_digest(PEER_ENGINE),
         },
     )
 

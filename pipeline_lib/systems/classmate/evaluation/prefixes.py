@@ -62,7 +62,7 @@ def cut_paths(
 
 
 def shuffled(paths: Sequence[CutPath]) -> list[CutPath]:
-    """For each problem the first path of the next one, for the last that of the first; none of one problem."""
+    """For each problem the first path of the next one, the last followed by the first; none of one problem."""
     first: dict[str, CutPath] = {}
     for path in paths:
         first.setdefault(path.problem_id, path)

@@ -76,7 +76,7 @@ class PeerEngine:
 
 
 @contextmanager
-def opened_body(peer: PeerParams, *, log_folder: pathlib.Path) -> Iterator[PeerEngine]:
+def opened_peer(peer: PeerParams, *, log_folder: pathlib.Path) -> Iterator[PeerEngine]:
     """A peer in this process, for the block.
 
     Raises:
