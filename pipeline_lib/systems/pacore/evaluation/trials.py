@@ -161,20 +161,52 @@ def attempts_of(trial: Trial, verdicts: TextVerdicts) -> list[Attempt]:
     these saw (``shown``) or that did not fit; and of the last call the references, and the right ones if all were
     judged.
     """
-    if trial.strategy != PLAIN:
-        return [_outcome(trial, verdicts)]
-    [plain] = trial.rounds
-    prompt = trial.cost.prompt_tokens / _num_requests(plain)
+    extra: dict[str, float] = {}
+    paths, total = trial.rounds[-1], trial.cost
+    if trial.strategy == PLAIN:
+        prompt = total.prompt_tokens / _num_requests(paths)
+        costs = [
+            Cost(drawn=one.tokens, prompt=prompt, critical=one.tokens, longest=one.tokens)
+            for one in paths
+        ]
+    else:
+        extra = _call_counts(trial, verdicts)
+        costs = [
+            Cost(
+                drawn=total.completion_tokens,
+                prompt=total.prompt_tokens,
+                critical=total.critical_tokens,
+                longest=total.longest_tokens,
+            )
+        ]
+    judged = [None if one.text is None else verdicts[trial.problem_id, one.text] for one in paths]
     return [
-        _attempt(
-            trial,
-            path,
-            verdicts,
+        Attempt(
+            problem_id=trial.problem_id,
+            arm=trial.strategy,
             sample=sample,
-            cost=Cost(drawn=path.tokens, prompt=prompt, critical=path.tokens, longest=path.tokens),
+            right=verdict.strict if verdict else None,
+            lenient=verdict.lenient if verdict else None,
+            answer=verdict.extracted if verdict else None,
+            cost=cost,
+            extra=extra,
         )
-        for sample, path in enumerate(plain)
+        for sample, (verdict, cost) in enumerate(zip(judged, costs, strict=True))
     ]
+
+
+def _call_counts(trial: Trial, verdicts: TextVerdicts) -> dict[str, float]:
+    before, [answer] = trial.rounds[-2], trial.rounds[-1]
+    later = [path for paths in trial.rounds[1:] for path in paths]
+    seen = [is_right(trial.problem_id, before[path], verdicts) for path in answer.references]
+    return {
+        "calls": trial.cost.calls,
+        "later_calls": len(later),
+        "shown": sum(len(path.references) for path in later),
+        "dropped": trial.dropped,
+        "references": len(seen),
+        **({} if None in seen else {"right_references": seen.count(True)}),
+    }
 
 
 def judged_problem(
@@ -209,51 +241,3 @@ def judged_problem(
 
 def _num_requests(plain: Sequence[TrialPath]) -> int:
     return 1 + sum(path.opens_request for path in plain[1:])
-
-
-def _outcome(trial: Trial, verdicts: TextVerdicts) -> Attempt:
-    before, [answer] = trial.rounds[-2], trial.rounds[-1]
-    later = [path for paths in trial.rounds[1:] for path in paths]
-    seen = [is_right(trial.problem_id, before[path], verdicts) for path in answer.references]
-    cost = trial.cost
-    return _attempt(
-        trial,
-        answer,
-        verdicts,
-        cost=Cost(
-            drawn=cost.completion_tokens,
-            prompt=cost.prompt_tokens,
-            critical=cost.critical_tokens,
-            longest=cost.longest_tokens,
-        ),
-        extra={
-            "calls": cost.calls,
-            "later_calls": len(later),
-            "shown": sum(len(path.references) for path in later),
-            "dropped": trial.dropped,
-            "references": len(seen),
-            **({} if None in seen else {"right_references": seen.count(True)}),
-        },
-    )
-
-
-def _attempt(
-    trial: Trial,
-    path: TrialPath,
-    verdicts: TextVerdicts,
-    *,
-    cost: Cost,
-    sample: int = 0,
-    extra: Mapping[str, float] | None = None,
-) -> Attempt:
-    verdict = None if path.text is None else verdicts[trial.problem_id, path.text]
-    return Attempt(
-        problem_id=trial.problem_id,
-        arm=trial.strategy,
-        sample=sample,
-        right=verdict.strict if verdict else None,
-        lenient=verdict.lenient if verdict else None,
-        answer=verdict.extracted if verdict else None,
-        cost=cost,
-        extra=extra or {},
-    )
