@@ -6,7 +6,6 @@ before its checkpoint.
 """
 
 import pathlib
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -115,17 +114,6 @@ def read_draw(path: pathlib.Path) -> DrawRecord:
 def write_draw(folder: pathlib.Path, record: DrawRecord) -> None:
     """Write the file of a draw; an earlier one of its step is replaced."""
     write_json(folder / f"step-{record.step:06d}.json", asdict(record))
-
-
-def sum_failures(folder: pathlib.Path) -> dict[str, Counter[str]]:
-    """Continuations without a verdict over all draws in ``folder``, by peer and reason; peers with any."""
-    found: dict[str, Counter[str]] = {}
-    for _, path in draw_files(folder):
-        failures: Mapping[str, Mapping[str, int]] = read_json(path)["failures"]
-        for name, reasons in failures.items():
-            if reasons:
-                found.setdefault(name, Counter()).update(reasons)
-    return found
 
 
 def rewind(folder: pathlib.Path, *, step: int) -> EmptySuccess:
