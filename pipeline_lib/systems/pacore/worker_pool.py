@@ -86,21 +86,6 @@ Find = Callable[[], Mapping[str, Worker]]
 
 
 @dataclass(kw_only=True)
-class ActiveWorker:
-    """A worker in use."""
-
-    id: str
-    worker: Worker
-    calls: int = 0
-    """In flight."""
-
-    @property
-    def load(self) -> float:
-        """Calls in flight, as a share of those it should have."""
-        return self.calls / self.worker.info.calls_together
-
-
-@dataclass(kw_only=True)
 class WorkerPool:
     """Implements ChatModel over the workers of one or several models."""
 
@@ -115,23 +100,21 @@ class WorkerPool:
     """Calls whose worker was lost."""
     calls_by_worker: Counter[str] = field(default_factory=Counter)
     """Answered calls by node id."""
-    _active: dict[str, ActiveWorker] = field(init=False, default_factory=dict)
+    in_flight: Counter[str] = field(init=False, default_factory=Counter)
+    """Calls by id of the worker."""
+    _active: dict[str, Worker] = field(init=False, default_factory=dict)
 
     def update(self, found: Mapping[str, Worker]) -> None:
-        """Use these workers; others have left."""
-        known = self._active
-        self._active = {
-            name: known.get(name) or ActiveWorker(id=name, worker=worker)
-            for name, worker in found.items()
-        }
+        """Use these workers, by id; others have left."""
+        self._active = dict(found)
 
-    def drop(self, active: ActiveWorker) -> None:
+    def drop(self, worker_id: str) -> None:
         """Do not use a worker until it is found again."""
-        self._active.pop(active.id, None)
+        self._active.pop(worker_id, None)
 
-    def workers_of(self, model: WorkerModel) -> list[ActiveWorker]:
-        """The workers of a model that are in use."""
-        return [one for one in self._active.values() if one.worker.info.model == model]
+    def workers_of(self, model: WorkerModel) -> dict[str, Worker]:
+        """The workers of a model that are in use, by id."""
+        return {name: one for name, one in self._active.items() if one.info.model == model}
 
     def check_patience(self, model: WorkerModel, since: float) -> None:
         """Return while the time without any worker is not over. EngineDownError: it is."""
@@ -154,7 +137,9 @@ class WorkerPool:
 
     def calls_in_use(self) -> dict[str, int]:
         """Answered calls of the workers of its models, by node id; a cluster may have others."""
-        names = [one.worker.info.node_id for model in self.served for one in self.workers_of(model)]
+        names = [
+            one.info.node_id for model in self.served for one in self.workers_of(model).values()
+        ]
         return {name: self.calls_by_worker[name] for name in names}
 
     @property
@@ -178,13 +163,13 @@ class WorkerPool:
     def _room(self, model: WorkerModel, prompt: str) -> int | None:
         start = time.monotonic()
         while True:
-            for active in self.workers_of(model):
-                if not active.worker.info.counts_tokens:
+            for name, worker in self.workers_of(model).items():
+                if not worker.info.counts_tokens:
                     return None
                 try:
-                    return active.worker.room(prompt)
+                    return worker.room(prompt)
                 except WorkerLostError:
-                    self.drop(active)
+                    self.drop(name)
             self.check_patience(model, start)
             time.sleep(_POLL_S)
             self.update(self.find())
@@ -278,33 +263,36 @@ class PoolSession:
         [model, *_] = [one for one in self.pool.served if request.model in {None, one.name}]
         lost = 0
         while lost <= _RETRIES:
-            active = await self._acquire(model)
+            name, worker = await self._acquire(model)
             try:
-                drawn = await active.worker.draw(request, decoding)
+                drawn = await worker.draw(request, decoding)
             except WorkerLeavingError:
-                self.pool.drop(active)
+                self.pool.drop(name)
             except WorkerLostError:
-                self.pool.drop(active)
+                self.pool.drop(name)
                 self.pool.lost_calls += 1
                 lost += 1
             else:
-                self.pool.calls_by_worker[active.worker.info.node_id] += 1
+                self.pool.calls_by_worker[worker.info.node_id] += 1
                 return drawn
             finally:
-                active.calls -= 1
+                self.pool.in_flight[name] -= 1
                 self._announce()
         return [Completion.failed(f"its worker was lost {lost} times")] * len(request.seeds)
 
-    async def _acquire(self, model: WorkerModel) -> ActiveWorker:
-        """The least loaded worker of a model, once one has room for a call."""
+    async def _acquire(self, model: WorkerModel) -> tuple[str, Worker]:
+        """The id and the least loaded worker of a model, once one has room for a call."""
         since = time.monotonic()
         while True:
             workers = self.pool.workers_of(model)
-            free = [one for one in workers if one.load < 1]
-            if free:
-                chosen = min(free, key=lambda one: (one.load, one.id))
-                chosen.calls += 1
-                return chosen
+            loads = [
+                (self.pool.in_flight[name] / one.info.calls_together, name)
+                for name, one in workers.items()
+            ]
+            load, name = min(loads, default=(1, ""))
+            if load < 1:
+                self.pool.in_flight[name] += 1
+                return name, workers[name]
             since = time.monotonic() if workers else since
             self.pool.check_patience(model, since)
             if self.following.done():
