@@ -23,10 +23,15 @@ from pipeline_lib.systems.classmate.cut import (
     first_leaks,
     split_steps,
 )
+from pipeline_lib.systems.classmate.draws import (
+    Answered,
+    DrawRecord,
+    PeerQuery,
+    RewardedPath,
+    write_draw,
+)
 from pipeline_lib.systems.classmate.fusion import BlindPath, Fused, add_bonus, fuse, hash_bonus
 from pipeline_lib.systems.classmate.peer import Peer, Peers
-from pipeline_lib.systems.classmate.peer_query import Answered, PeerQuery
-from pipeline_lib.systems.classmate.training_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.train.online.rewards import MakeRewards, RewardFunction, Rewards
 from pipeline_lib.verify.dispatch import Verifier
 

@@ -17,6 +17,7 @@ from pipeline_lib.sampling.prompts import render
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import digest_json, read_json
 from pipeline_lib.store.keys import code_digest, stage_key
+from pipeline_lib.systems.classmate.draws import draw_files, write_record
 from pipeline_lib.systems.classmate.peer import (
     NO_ROOM,
     PEER_ENGINE,
@@ -28,7 +29,6 @@ from pipeline_lib.systems.classmate.peer import (
 )
 from pipeline_lib.systems.classmate.peer_engine import check_readable
 from pipeline_lib.systems.classmate.reward import check_method, make_classmate_rewards
-from pipeline_lib.systems.classmate.training_files import draw_files, write_record
 from pipeline_lib.train.memory import free_gpu_memory
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress

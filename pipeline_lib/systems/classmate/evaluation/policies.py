@@ -26,6 +26,7 @@ from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.pages.wording import EMPTY, percent
 from pipeline_lib.study.provenance import provenance
 from pipeline_lib.study.study import METRICS_NAME, Study, write_study
+from pipeline_lib.systems.classmate.draws import TrainedPeers, read_record
 from pipeline_lib.systems.classmate.evaluation.draws import (
     are_settled,
     continue_prefixes,
@@ -36,7 +37,6 @@ from pipeline_lib.systems.classmate.evaluation.prefixes import asked_for, cut_pa
 from pipeline_lib.systems.classmate.evaluation.study import Judged, Policy, classmate_study
 from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING, Peer
 from pipeline_lib.systems.classmate.peer_engine import check_readable
-from pipeline_lib.systems.classmate.training_files import TrainedPeers, read_record
 from pipeline_lib.train.weights.policies import LOG_NAME
 from pipeline_lib.verify.dispatch import open_verifier
 
