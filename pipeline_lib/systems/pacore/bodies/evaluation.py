@@ -2,12 +2,12 @@
 
 from pipeline_lib.records import Problem
 from pipeline_lib.store import shards
-from pipeline_lib.systems.pacore.evaluation.evaluate import (
+from pipeline_lib.systems.pacore.evaluation import (
     draw_trials,
     evaluate_models,
 )
-from pipeline_lib.systems.pacore.evaluation.trials import make_strategies
 from pipeline_lib.systems.pacore.policy_messages import source_of
+from pipeline_lib.systems.pacore.trials import make_strategies
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work, step_recorder
 

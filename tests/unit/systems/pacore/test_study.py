@@ -15,13 +15,14 @@ from pipeline_lib.study.attempts import Attempt, Cost
 from pipeline_lib.study.names import definitions
 from pipeline_lib.study.selection import CandidatePath
 from pipeline_lib.systems.pacore.drive import solve_in_lockstep
-from pipeline_lib.systems.pacore.evaluation.study import (
+from pipeline_lib.systems.pacore.rounds import RoundPlan
+from pipeline_lib.systems.pacore.study import (
     EvaluatedModel,
     attempt_arms,
     further_tables,
     pacore_study,
 )
-from pipeline_lib.systems.pacore.evaluation.trials import (
+from pipeline_lib.systems.pacore.trials import (
     PLAIN,
     JudgedProblem,
     Strategy,
@@ -29,7 +30,6 @@ from pipeline_lib.systems.pacore.evaluation.trials import (
     make_trial,
     read_trial,
 )
-from pipeline_lib.systems.pacore.rounds import RoundPlan
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.dispatch import open_verifier
 from tests.unit.systems.pacore.scripted_chat import question, scripted, setting

@@ -29,13 +29,20 @@ from pipeline_lib.study.pages.page import (
 from pipeline_lib.study.provenance import provenance
 from pipeline_lib.study.study import METRICS_NAME, Study, write_study
 from pipeline_lib.systems.pacore.drive import solve_all
-from pipeline_lib.systems.pacore.evaluation.study import (
+from pipeline_lib.systems.pacore.settings import (
+    check_lengths,
+    identity_of,
+    open_setting,
+    require_chat_format,
+)
+from pipeline_lib.systems.pacore.solution import Question, Solution
+from pipeline_lib.systems.pacore.study import (
     EvaluatedModel,
     attempt_arms,
     further_tables,
     pacore_study,
 )
-from pipeline_lib.systems.pacore.evaluation.trials import (
+from pipeline_lib.systems.pacore.trials import (
     PLAIN,
     JudgedProblem,
     Strategy,
@@ -48,13 +55,6 @@ from pipeline_lib.systems.pacore.evaluation.trials import (
     make_trial,
     read_trial,
 )
-from pipeline_lib.systems.pacore.settings import (
-    check_lengths,
-    identity_of,
-    open_setting,
-    require_chat_format,
-)
-from pipeline_lib.systems.pacore.solution import Question, Solution
 from pipeline_lib.verify.dispatch import open_verifier
 from pipeline_lib.verify.golds import open_gold_check
 from pipeline_lib.verify.judged_paths import TextVerdicts, judge_texts
