@@ -8,7 +8,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.study.pages.page import REPORT_NAME
 from pipeline_lib.study.study import METRICS_NAME
-from pipeline_lib.systems.classmate.evaluation.policies import evaluate_policies
+from pipeline_lib.systems.classmate.evaluation import evaluate_policies
 from pipeline_lib.systems.classmate.made_models import held_out_peers, training_peers
 from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.classmate.peer_engine import check_peer, peer_identity

@@ -15,7 +15,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json_lines, write_json
 from pipeline_lib.systems.classmate.draws import read_record, write_record
-from pipeline_lib.systems.classmate.evaluation.policies import check_held_out
+from pipeline_lib.systems.classmate.evaluation import check_held_out
 from pipeline_lib.systems.classmate.training import ActorTraining, failure_notes, train_actor
 from pipeline_lib.train.weights.policies import LOG_NAME
 from tests.unit.systems.classmate import tiny_training

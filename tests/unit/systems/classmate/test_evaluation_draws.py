@@ -13,8 +13,8 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import SampleParams, VerifyParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.classmate.evaluation import draws
-from pipeline_lib.systems.classmate.evaluation.draws import (
+from pipeline_lib.systems.classmate import evaluation_draws as draws
+from pipeline_lib.systems.classmate.evaluation_draws import (
     are_settled,
     continue_prefixes,
     scores_of,

@@ -16,9 +16,17 @@ from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Group
 from pipeline_lib.study.attempts import Attempt
 from pipeline_lib.study.policies import pass_series, path_cost
-from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Setting, Study, make_study
-from pipeline_lib.systems.classmate.evaluation.claims import claims
-from pipeline_lib.systems.classmate.evaluation.prefixes import (
+from pipeline_lib.study.study import (
+    ALL,
+    Arm,
+    Contrast,
+    Series,
+    Setting,
+    Study,
+    make_study,
+)
+from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
+from pipeline_lib.systems.classmate.prefixes import (
     EMPTY,
     CutPath,
     Scores,
@@ -28,7 +36,6 @@ from pipeline_lib.systems.classmate.evaluation.prefixes import (
     right_spread,
     shuffled,
 )
-from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
 
 RIGHT = "right paths"
 SUBSETS: Mapping[str, Callable[[CutPath], bool]] = {
@@ -96,13 +103,11 @@ def classmate_study(
     *,
     seed: int,
     provenance: Mapping[str, str | None],
-    is_blind: bool,
     draws_without_peers: int | None,
 ) -> tuple[Study, list[Series], list[Attempt]]:
-    """The study with its claims, and what it was made from.
+    """The study, and what it was made from.
 
-    ``is_blind``: the last policy was trained with the blind bonus; ``draws_without_peers``: draws of its training in
-    which no peer gave a score, None if unknown.
+    ``draws_without_peers`` are draws of the training of the last policy in which no peer gave a score, None if unknown.
 
     Raises:
         BadInputError: no problem has the scored paths that pass@k needs.
@@ -125,8 +130,6 @@ def classmate_study(
         },
         compute={**_compute(judged), "draws_without_peers": draws_without_peers},
     )
-    controls = [base_name(name) for name in judged.ordered_controls]
-    study = study.with_claims(claims(study, controls, is_blind=is_blind))
     return study, series, [*path_attempts(judged)]
 
 

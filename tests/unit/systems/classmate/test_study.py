@@ -12,9 +12,9 @@ from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.statistics.paired import DifferenceFinding
 from pipeline_lib.study.study import Difference, Study
 from pipeline_lib.systems.classmate.cut import Prefix
-from pipeline_lib.systems.classmate.evaluation.claims import claims, gains
-from pipeline_lib.systems.classmate.evaluation.policies import chosen_controls
-from pipeline_lib.systems.classmate.evaluation.prefixes import (
+from pipeline_lib.systems.classmate.evaluation import chosen_controls, claims, gains
+from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
+from pipeline_lib.systems.classmate.prefixes import (
     Asked,
     CutPath,
     asked_for,
@@ -23,14 +23,13 @@ from pipeline_lib.systems.classmate.evaluation.prefixes import (
     right_spread,
     shuffled,
 )
-from pipeline_lib.systems.classmate.evaluation.study import (
+from pipeline_lib.systems.classmate.study import (
     Judged,
     Policy,
     classmate_study,
     contrasts,
     policy_series,
 )
-from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
 from pipeline_lib.verify.dispatch import open_verifier
 from pipeline_lib.verify.judged_paths import judge_paths
 from tests.unit.study.judged_groups import judged_group
@@ -84,7 +83,6 @@ def study_of(*policies, **changes):
         PARAMS,
         seed=7,
         provenance={},
-        is_blind=False,
         draws_without_peers=None,
     )
 

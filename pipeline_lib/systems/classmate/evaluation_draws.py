@@ -17,7 +17,6 @@ from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.store import shards
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest, stage_key
-from pipeline_lib.systems.classmate.evaluation.prefixes import Asked, Scores
 from pipeline_lib.systems.classmate.peer import (
     NO_ROOM,
     PEER_ENGINE,
@@ -26,6 +25,7 @@ from pipeline_lib.systems.classmate.peer import (
     Question,
     judge_answers,
 )
+from pipeline_lib.systems.classmate.prefixes import Asked, Scores
 from pipeline_lib.train.rows.groups import join_groups
 from pipeline_lib.verify.dispatch import Verifier
 from pipeline_lib.verify.judged_paths import judge_paths
