@@ -178,7 +178,7 @@ class PeerQuery:
     num_continuations: int
     seed: int
     folder: pathlib.Path
-    """Of `training_files`."""
+    """Of the files of draws."""
     _empty: EmptySuccess | None = field(default=None, init=False)
     """Known so far; None before the first draw of this process."""
 
@@ -187,9 +187,7 @@ class PeerQuery:
     ) -> Callable[[], Answered]:
         """Ask about the prefixes of a draw, one a path, and return at once what waits for the answers.
 
-        The empty prefixes are a call of their own, so that the other call is the same whether they are
-        known or not.
-
+        The empty prefixes are a call of their own, so that the other call is the same whether they are known or not.
         ``problems`` and ``prefixes`` are of each path; there is nothing to ask about a prefix that is None.
         """
         if self._empty is None:

@@ -44,11 +44,7 @@ class PeerEngine:
         """As `Peer`, without tokens, which are most of what would be sent.
 
         A prompt that leaves less than ``decoding.max_new_tokens`` of the context is a failed
-        continuation: engines differ in what they draw there.
-
-        Raises:
-            BadInputError: as the engine.
-            EngineDownError: as the engine.
+        continuation: engines differ in what they draw there. Errors as of the engine.
         """
         del timeout_s  # a call in this process cannot be interrupted
         prompts = [render(one.problem, self.engine.chat_format) + one.prefix for one in questions]

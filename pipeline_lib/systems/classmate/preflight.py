@@ -50,12 +50,7 @@ def check_settings(params: Params) -> None:
 
 
 def check_peers(classmate: ClassmateParams) -> None:
-    """Check the named peers.
-
-    Raises:
-        BadInputError: as `check_peer`, a tokenizer that cannot be loaded, or a held-out peer that is one of the
-            training, too.
-    """
+    """Check the named peers, as `check_peer`, their tokenizers, and that no held-out one is of the training, too."""
     training = [check_peer(peer) for peer in classmate.classmate_model_name_or_path_list]
     held_out = [check_peer(peer) for peer in classmate.held_out]
     asked = {_weights(peer) for peer in training}

@@ -83,11 +83,7 @@ class ProcessPeer:
     def answer(
         self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
     ) -> list[list[Completion]]:
-        """As `Peer`.
-
-        Raises:
-            PeerFailedError: as `Peer`.
-        """
+        """As `Peer`."""
         deadline = time.monotonic() + timeout_s
         reason, has_failed = None, True
         try:
@@ -178,12 +174,7 @@ def check_machine(peers: Sequence[PeerParams]) -> None:
 def process_peers(
     peers: Sequence[PeerParams], *, log_folder: pathlib.Path
 ) -> Iterator[list[ProcessPeer]]:
-    """The peers as processes, for the block; they start at once.
-
-    Raises:
-        BadInputError: a model cannot be served.
-        ReasonloopError: a process does not start.
-    """
+    """The peers as processes, for the block; they start at once. Errors as of `ProcessPeer.wait`."""
     with ExitStack() as stack:
         opened = [
             stack.enter_context(closing(ProcessPeer(peer, log_folder=log_folder))) for peer in peers

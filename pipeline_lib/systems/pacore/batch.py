@@ -100,9 +100,7 @@ def solve_file(
 ) -> SolvedFile:
     """Solve the questions of ``source``; one line each in ``output``, in order.
 
-    Questions whose last call failed get a line with ``error`` and no answer; the same command asks
-    these again, and no others.
-
+    Questions whose last call failed get a line with ``error`` and no answer; the same command asks these again.
     ``opening`` opens the engine, once the questions are read; ``on_progress`` is called with the number of answers so
     far and of questions.
 

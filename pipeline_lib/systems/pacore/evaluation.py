@@ -179,11 +179,8 @@ def draw_trials(  # noqa: PLR0913 - what is drawn and where
 ) -> dict[str, dict[str, Trial]]:
     """The trials of one model, by problem and strategy; those in ``folder`` are read.
 
-    The model has ``place``, from 0, among those that are compared; ``moved`` is called with finished trials.
-
-    Raises:
-        BadInputError: as `evaluate_models`.
-        EngineDownError: as `evaluate_models`.
+    The model has ``place``, from 0, among all that are compared; ``moved`` is called with finished trials. Errors as of
+    `evaluate_models`.
     """
     kind = {"kind": problems[0].kind.name} if problems[0].kind.votable else {}
     params = params.model_copy(update={"pacore": params.pacore.model_copy(update=kind)})

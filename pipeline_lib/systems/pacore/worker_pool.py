@@ -73,12 +73,7 @@ class Worker(Protocol):
         """As `ChatModel.room`. WorkerLostError: there is no answer."""
 
     async def draw(self, request: Request, decoding: Decoding) -> list[Completion]:
-        """The completions of a request, in the order of its seeds.
-
-        Raises:
-            WorkerLostError: the worker was lost before it answered.
-            WorkerLeavingError: nothing was drawn.
-        """
+        """The completions of a request, by seed. WorkerLostError: it was lost; WorkerLeavingError: nothing was drawn."""
 
 
 Find = Callable[[], Mapping[str, Worker]]
