@@ -23,8 +23,8 @@ from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.processes import run_measured
 from benchmarks.lib.seeds import mean_of, over_seeds, points
 from pipeline_lib.study.study import ALL, Study, read_study, study_row
-from pipeline_lib.systems.classmate.evaluation.study import RIGHT, base_name
 from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
+from pipeline_lib.systems.classmate.study import RIGHT, base_name
 
 PEERS = "classmate.classmate_model_name_or_path_list"
 WEIGHT = "classmate.classmate_reward_weight"

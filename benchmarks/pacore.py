@@ -48,7 +48,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.systems.pacore.drive import solve_all, solve_in_lockstep
-from pipeline_lib.systems.pacore.evaluation.evaluate import read_splits
+from pipeline_lib.systems.pacore.evaluation import read_splits
 from pipeline_lib.systems.pacore.rounds import Setting
 from pipeline_lib.systems.pacore.settings import open_setting
 from pipeline_lib.systems.pacore.solution import Question

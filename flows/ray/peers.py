@@ -16,15 +16,15 @@ from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams
-from pipeline_lib.systems.classmate.body import (
+from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
+from pipeline_lib.systems.classmate.peer_engine import (
     PeerEngine,
     check_placed,
     is_exact,
-    opened_body,
+    opened_peer,
     peer_identity,
     placed_text,
 )
-from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
 
 PLACEMENT_TIMEOUT_S = 10.0
 _IMPORTS_S = 60.0
@@ -36,19 +36,19 @@ _ALONE = 0.001
 
 
 class ClassmateActor:
-    """The body of a peer, in a process of Ray."""
+    """The engine of a peer, in a process of Ray."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
-        self._body: PeerEngine
+        self._engine: PeerEngine
 
     def open(self, peer: PeerParams, log_folder: pathlib.Path) -> None:
         """Open the engine, before the first call."""
-        self._body = self._stack.enter_context(opened_body(peer, log_folder=log_folder))
+        self._engine = self._stack.enter_context(opened_peer(peer, log_folder=log_folder))
 
     def answer(self, questions: Sequence[Question], decoding: Decoding) -> list[list[Completion]]:
         """As `PeerEngine.answer`."""
-        return self._body.answer(questions, decoding)
+        return self._engine.answer(questions, decoding)
 
     def close(self) -> None:
         """Stop the engine."""

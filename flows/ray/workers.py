@@ -30,7 +30,7 @@ from pipeline_lib.systems.pacore.settings import require_chat_format
 from pipeline_lib.systems.pacore.worker_pool import (
     PATHS_PER_CALL,
     Worker,
-    WorkerCard,
+    WorkerInfo,
     WorkerLeavingError,
     WorkerLostError,
     WorkerModel,
@@ -42,7 +42,7 @@ _IN_PROCESS_CALLS = 2
 _PREFIX = "pacore-worker/"
 _LOST = (RayActorError, NodeDiedError, ObjectLostError)
 _ANSWER_TIMEOUT_S = 10.0
-"""Of an actor that is asked for its card, or for the room of a prompt."""
+"""Of an actor that is asked what it is, or for the room of a prompt."""
 _POLL_S = 1.0
 
 
@@ -77,7 +77,7 @@ class WorkerActor:
         self._engine: ChatModel
         self._format: ChatFormat
         self._draw: Callable[[Request, Decoding], Awaitable[list[Completion]]]
-        self._card: WorkerCard | None = None
+        self._info: WorkerInfo | None = None
         self._leaving = False
         self._calls = 0
         self._idle = asyncio.Event()
@@ -95,7 +95,7 @@ class WorkerActor:
         os.environ.update(variables)
         os.chdir(folder)
         opening = self._opening()
-        # In a thread: the answer to `card` is that there is none yet.
+        # In a thread: the answer to `info` is that there is none yet.
         engine = await asyncio.to_thread(opening.__enter__)
         self._stack.callback(opening.__exit__, None, None, None)
         await self.use(engine)
@@ -112,7 +112,7 @@ class WorkerActor:
         else:
             self._lock = asyncio.Lock()
             self._draw = self._draw_in_process
-        self._card = WorkerCard(
+        self._info = WorkerInfo(
             node_id=self._node_id,
             model=WorkerModel(
                 name=self._model,
@@ -125,9 +125,9 @@ class WorkerActor:
             calls_together=calls_together,
         )
 
-    async def card(self) -> WorkerCard | None:
+    async def info(self) -> WorkerInfo | None:
         """None unless it takes calls."""
-        return None if self._leaving else self._card
+        return None if self._leaving else self._info
 
     async def room(self, prompt: str) -> int | None:
         """As `ChatModel.room`."""
@@ -244,7 +244,7 @@ def serving_worker(
     variables = {name: value for name, value in os.environ.items() if not name.startswith(_OF_RAY)}
 
     def wait() -> None:
-        _result(actor.card.remote())
+        _result(actor.info.remote())
         time.sleep(_POLL_S)
 
     try:
@@ -276,7 +276,7 @@ def _result(reference: Any, *, timeout_s: float | None = None) -> Any:
 class RayWorker:
     """Implements Worker on an actor."""
 
-    card: WorkerCard
+    info: WorkerInfo
     actor: Any
 
     def room(self, prompt: str) -> int | None:
@@ -312,14 +312,14 @@ def find_workers() -> Mapping[str, Worker]:
             # Between the list and here it may have left.
             with suppress(ValueError):
                 actor = ray.get_actor(name)
-                asked[actor.card.remote()] = actor
+                asked[actor.info.remote()] = actor
     if not asked:
         return {}
     answered, _ = ray.wait([*asked], num_returns=len(asked), timeout=_ANSWER_TIMEOUT_S)
     found = {}
     for reference in answered:
         with suppress(WorkerLostError):
-            if card := _result(reference):
+            if info := _result(reference):
                 actor = asked[reference]
-                found[actor._actor_id.hex()] = RayWorker(card, actor)  # noqa: SLF001 - it has no public name
+                found[actor._actor_id.hex()] = RayWorker(info, actor)  # noqa: SLF001 - it has no public name
     return found

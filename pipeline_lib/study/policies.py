@@ -100,9 +100,9 @@ def _series(
     arm: Arm, scored: Scored, votable: set[str], params: EvaluateParams
 ) -> Iterator[Series]:
     for k in curve_ks(params.ks):
-        yield _pass_series(arm, scored, k, strict=True)
+        yield pass_series(arm, scored, k, strict=True)
     for k in params.ks:
-        yield _pass_series(arm, scored, k, strict=False)
+        yield pass_series(arm, scored, k, strict=False)
     max_k = max(params.ks)
     if votes := {name: paths for name, paths in scored.items() if name in votable}:
         yield _vote_series(arm, votes, max_k, seed_names=("interval", "majority"))
@@ -137,7 +137,8 @@ def vote_series(arm: Arm, scores: PolicyScores, groups: Sequence[Group]) -> list
     return found
 
 
-def _pass_series(arm: Arm, scored: Scored, k: int, *, strict: bool) -> Series:
+def pass_series(arm: Arm, scored: Scored, k: int, *, strict: bool) -> Series:
+    """pass@k of problems with at least ``k`` scored paths, by the strict or the lenient score."""
     name = "strict" if strict else LENIENT
     return Series(
         arm=arm,

@@ -8,7 +8,7 @@ shards, and the grouping of texts by their answer for self-consistency voting.
 import atexit
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +91,16 @@ def judge_paths(
             for path in paths
         ]
     )
+
+
+TextVerdicts = Mapping[tuple[str, str], Verdict]
+"""By id of a problem and text."""
+
+
+def judge_texts(texts: Iterable[tuple[Problem, str]], verifier: Verifier) -> TextVerdicts:
+    """The verdict on each distinct text of a problem, in one batch."""
+    items = {(problem.id, text): Item(gold=problem.gold, text=text) for problem, text in texts}
+    return dict(zip(items, verifier.judge([*items.values()]), strict=True))
 
 
 def verdict_rows(paths: Sequence[Path], verdicts: Sequence[Verdict]) -> list[Row]:

@@ -27,7 +27,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import check_output
 
 if TYPE_CHECKING:
-    from pipeline_lib.systems.classmate.training_files import AskedPrefix, DrawRecord
+    from pipeline_lib.systems.classmate.draws import AskedPrefix, DrawRecord
 
 
 @Parameter(name="*")
@@ -204,7 +204,7 @@ def show(
 
 def _read_draw(folder: pathlib.Path, step: int | None) -> "DrawRecord":
     """A draw of the training that was last written to, whose folder is printed."""
-    from pipeline_lib.systems.classmate.training_files import draw_files, read_draw  # noqa: PLC0415 - after the help
+    from pipeline_lib.systems.classmate.draws import draw_files, read_draw  # noqa: PLC0415 - after the help
 
     inner = [path for path in folder.iterdir() if path.is_dir()]
     trainings = [files for place in (folder, *inner) if (files := dict(draw_files(place)))]

@@ -117,7 +117,7 @@ def evaluate(
     models = dict(read_named(policy, form) for policy in policies)
     if len(models) < len(policies):
         raise BadInputError(f"{' '.join(policies)}: a name is given twice; rename one")
-    from pipeline_lib.systems.classmate.evaluation.policies import evaluate_policies  # noqa: PLC0415 - after the params
+    from pipeline_lib.systems.classmate.evaluation import evaluate_policies  # noqa: PLC0415 - after the params
     from pipeline_lib.systems.classmate.problem_files import load_problems  # noqa: PLC0415 - after the params
 
     classmate, output = loaded.classmate, output.resolve()

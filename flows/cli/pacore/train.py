@@ -136,7 +136,7 @@ def evaluate(
     if len(set(models)) < len(models):
         raise BadInputError(f"{' '.join(models)}: a model is given twice")
     loaded = params.load({"prepare.test_problems": problems, "serve.engine": engine})
-    from pipeline_lib.systems.pacore.evaluation import evaluate as evaluation  # noqa: PLC0415 - scipy is slow
+    from pipeline_lib.systems.pacore import evaluation  # noqa: PLC0415 - scipy is slow
 
     splits = evaluation.read_splits(loaded)
     if (note := split_notes(asdict(splits.report)).get("test")) is not None:

@@ -29,7 +29,7 @@ from pipeline_lib.verify.countdown import (
     has_operator,
     strip_latex,
 )
-from pipeline_lib.verify.dispatch import Item, Verifier
+from pipeline_lib.verify.dispatch import Verifier, judge_texts
 from pipeline_lib.verify.math.exact.normal_form import leading_number, normalize
 
 
@@ -146,19 +146,19 @@ def first_leaks(chains: Sequence[Chain], verifier: Verifier) -> list[int | None]
     problems = {chain.problem.id: chain.problem for chain in chains}
     asked = {name: [*_candidates(one, one.question, [])] for name, one in problems.items()}
     texts = [[*_texts(chain)] for chain in chains]
-    keys = dict.fromkeys(
+    verdicts = judge_texts(
         [
-            *((name, one.question) for name, one in problems.items()),
-            *((name, text) for name, own in asked.items() for text in own),
+            *((one, one.question) for one in problems.values()),
+            *((problems[name], text) for name, own in asked.items() for text in own),
             *(
-                (chain.problem.id, text)
-                for chain, own in zip(chains, texts, strict=True)
-                for _, text, _ in own
+                (chain.problem, own[1])
+                for chain, found in zip(chains, texts, strict=True)
+                for own in found
             ),
-        ]
+        ],
+        verifier,
     )
-    found = verifier.judge([Item(gold=problems[name].gold, text=text) for name, text in keys])
-    lenient = {key: verdict.lenient for key, verdict in zip(keys, found, strict=True)}
+    lenient = {key: verdict.lenient for key, verdict in verdicts.items()}
     # A question may be right itself, as is one to simplify an expression, or have the answer in it.
     right = {name for name, one in problems.items() if lenient[name, one.question]}
     stated = {name for name, own in asked.items() if any(lenient[name, text] for text in own)}
@@ -190,7 +190,7 @@ def _texts(chain: Chain) -> Iterator[tuple[int, str, bool]]:
 
 
 def _candidates(problem: Problem, step: str, known: list[str]) -> Iterator[str]:
-    """Answers in a step for the verifier; ``known`` are the steps of Countdown so far, and gets those of this one."""
+    """Answers in a step for the verifier; ``known`` are the steps of Countdown so far, and gets the ones of this step."""
     if isinstance(problem.gold, CountdownGold):
         text = strip_latex(plain(step))
         yield from _solutions(problem.gold, [*find_steps(text)], known)

@@ -7,8 +7,8 @@ missing one is the mean of the peer's scores in the path's group; a path without
 of its group, by either aggregation. A peer without any score in a group is left out for all its paths; without
 any peer their reward is the verified one.
 
-A prefix that leaves a peer no room has no score either, and its path has that of the group which pays it least, the
-smallest, or for a wrong path whose bonus is negated the largest: length would be rewarded otherwise.
+A prefix that leaves a peer no room has no score either, and its path has the score of the group which pays it least,
+the smallest, or for a wrong path whose bonus is negated the largest: length would be rewarded otherwise.
 """
 
 from collections import Counter, defaultdict
@@ -116,7 +116,7 @@ def _column(
 ) -> _Column | None:
     """The peer's numbers for the paths at ``places``; None if it has none.
 
-    ``crowded`` has the paths without room, each with the choice of its number among those of the group.
+    ``crowded`` has the paths without room, each with the choice among the numbers of the group.
     """
     known = {p: value for p in places if (value := empty[p] if relative else 0.0) is not None}
     lifts = {p: score - known[p] for p in places if (score := scores[p]) is not None and p in known}
@@ -197,7 +197,7 @@ def hash_bonus(
 def _deal(
     paths: Sequence[BlindPath], bonuses: Sequence[float], *, seed: int
 ) -> Mapping[str, float]:
-    """A bonus for each prefix of ``paths``; their mean and deviation over paths are those of ``bonuses``."""
+    """A bonus for each prefix of ``paths``; over paths they have the mean and deviation of ``bonuses``."""
     first_steps = {path.prefix: path.first_step for path in paths}
     counts = Counter(path.prefix for path in paths)
     order = sorted(

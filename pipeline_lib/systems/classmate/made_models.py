@@ -45,9 +45,7 @@ def make_peer(
     """Make a small peer in ``output``, unless it exists; an interrupted training is resumed.
 
     Batches and rates are the same as in section ``bootstrap``; ``shown`` are ``progress`` and ``trackers``.
-
-    Raises:
-        BadInputError: no problem has a worked solution.
+    BadInputError: no problem has a worked solution.
     """
     sizes = recipe.model_dump(include={"hidden_size", "num_layers", "num_heads", "steps"})
     made = params.bootstrap.model_copy(update={"model": None, "format_steps": 0, **sizes})

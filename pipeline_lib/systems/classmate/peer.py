@@ -6,11 +6,9 @@ Prefix and continuation are one text, judged strictly as the actor's paths are.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from itertools import chain
-from statistics import fmean
 from typing import Protocol
 
 from pipeline_lib.engines.chat_model import Completion, Decoding
@@ -24,7 +22,7 @@ HELD_OUT, TRAINING = "held-out peer", "training peer"
 _SHOWN_REASONS = 4
 _GRACE_S = 2.0
 """After the deadline, for a peer that reports its own failure at the deadline."""
-BODY = "pipeline_lib.systems.classmate.body"
+PEER_ENGINE = "pipeline_lib.systems.classmate.peer_engine"
 """The module that peers run in their processes: its code is in the keys of what depends on their text."""
 NO_ROOM = "no room in the context: "
 """Beginning of the reason of a continuation that the peer cannot draw by any further call."""
@@ -186,25 +184,8 @@ def _judged(drawn: Completion, verdict: Verdict) -> Continuation:
     return Continuation(text=drawn.text, right=verdict.strict, failure=failure)
 
 
-def success(continuations: Iterable[Continuation]) -> float | None:
-    """Share of right ones among those with a verdict; None without any."""
-    known = [float(one.right) for one in continuations if one.right is not None]
-    return fmean(known) if known else None
-
-
-def lacks_room(continuations: Iterable[Continuation]) -> bool:
-    """True if the prefix leaves the peer no room."""
-    return any((one.failure or "").startswith(NO_ROOM) for one in continuations)
-
-
 def most_common_reasons(reasons: Counter[str]) -> str:
     """The most common reasons with their numbers, as in ``timeout (3), no answer (1)``."""
     shown = [f"{reason} ({number})" for reason, number in reasons.most_common(_SHOWN_REASONS)]
     more = f", and {len(reasons) - len(shown)} other reasons" if len(reasons) > len(shown) else ""
     return ", ".join(shown) + more
-
-
-def count_failures(continuations: Continuations) -> dict[str, int]:
-    """Number of continuations without a verdict, by reason."""
-    every = chain.from_iterable(continuations)
-    return dict(Counter(one.failure for one in every if one.failure is not None))

@@ -13,7 +13,7 @@ from pipeline_lib.params.train import TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import check_data_set
 from pipeline_lib.store.folders import check_output_folder
-from pipeline_lib.systems.classmate.body import check_peer
+from pipeline_lib.systems.classmate.peer_engine import check_peer
 from pipeline_lib.systems.classmate.reward import check_method
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.weights import policies
@@ -50,12 +50,7 @@ def check_settings(params: Params) -> None:
 
 
 def check_peers(classmate: ClassmateParams) -> None:
-    """Check the named peers.
-
-    Raises:
-        BadInputError: as `check_peer`, a tokenizer that cannot be loaded, or a held-out peer that is one of the
-            training, too.
-    """
+    """Check the named peers, as `check_peer`, their tokenizers, and that no held-out one is of the training, too."""
     training = [check_peer(peer) for peer in classmate.classmate_model_name_or_path_list]
     held_out = [check_peer(peer) for peer in classmate.held_out]
     asked = {_weights(peer) for peer in training}

@@ -20,21 +20,21 @@ from pipeline_lib.store.files import check_output, digest_json, write_json_lines
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.store.keys import code_digest
 from pipeline_lib.study.statistics.intervals import wilson_interval
-from pipeline_lib.systems.classmate.body import (
-    check_peer,
-    check_readable,
-    opened_body,
-    peer_identity,
-)
 from pipeline_lib.systems.classmate.cut import Chain, first_leaks, split_steps
 from pipeline_lib.systems.classmate.peer import (
-    BODY,
     NO_ROOM,
+    PEER_ENGINE,
     Peer,
     Question,
     decoding_of,
     judge_answers,
     most_common_reasons,
+)
+from pipeline_lib.systems.classmate.peer_engine import (
+    check_peer,
+    check_readable,
+    opened_peer,
+    peer_identity,
 )
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.dispatch import Verifier, open_verifier
@@ -42,7 +42,7 @@ from pipeline_lib.verify.lines import UNKNOWN, Line, read_lines
 
 _TOGETHER = 256
 """Continuations that a peer draws together, and again if they are not all finished: the batches of an engine
-in process, and with them the rounding, are those of an unbroken probe."""
+in process, and with them the rounding, are as in an unbroken probe."""
 _TIMEOUT_S = 24 * 3600.0
 """Of one call. A call in this process cannot be interrupted, and requests to a server have a limit of their own."""
 _SHOWN_CHARACTERS = 60
@@ -139,7 +139,7 @@ def check_peers(peers: Sequence[PeerParams], chains: Sequence[Chain]) -> list[Pe
 def opened_peers(peers: Sequence[PeerParams], *, log_folder: pathlib.Path) -> Iterator[list[Peer]]:
     """The peers that `check_peers` gave, with engines in this process, where nothing is trained, for the block."""
     with ExitStack() as stack:
-        openings = [(opened_body(one, log_folder=log_folder / one.name), one) for one in peers]
+        openings = [(opened_peer(one, log_folder=log_folder / one.name), one) for one in peers]
         yield [
             replace(stack.enter_context(opening), name=one.name, identity=peer_identity(one))
             for opening, one in openings
@@ -179,7 +179,7 @@ def probe_chains(  # noqa: PLR0913 - what a probe is of
         key = digest_json(
             {
                 # The journal holds verdicts, too.
-                "code": [code_digest(module) for module in (__name__, BODY)],
+                "code": [code_digest(module) for module in (__name__, PEER_ENGINE)],
                 "chains": [[one.id, one.problem.row(), list(one.steps)] for one in chains],
                 "peers": [[peer.name, peer.identity] for peer in peers],
                 "decoding": asdict(decoding),

@@ -23,8 +23,8 @@ from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.engines.launch.process import EngineProcess
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.classmate import PeerParams
-from pipeline_lib.systems.classmate.body import check_placed, opened_body, peer_identity
 from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
+from pipeline_lib.systems.classmate.peer_engine import check_placed, opened_peer, peer_identity
 
 _MODULE = "pipeline_lib.systems.classmate.processes"
 _SOCKET = "peer.sock"
@@ -83,11 +83,7 @@ class ProcessPeer:
     def answer(
         self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
     ) -> list[list[Completion]]:
-        """As `Peer`.
-
-        Raises:
-            PeerFailedError: as `Peer`.
-        """
+        """As `Peer`."""
         deadline = time.monotonic() + timeout_s
         reason, has_failed = None, True
         try:
@@ -178,12 +174,7 @@ def check_machine(peers: Sequence[PeerParams]) -> None:
 def process_peers(
     peers: Sequence[PeerParams], *, log_folder: pathlib.Path
 ) -> Iterator[list[ProcessPeer]]:
-    """The peers as processes, for the block; they start at once.
-
-    Raises:
-        BadInputError: a model cannot be served.
-        ReasonloopError: a process does not start.
-    """
+    """The peers as processes, for the block; they start at once. Errors as of `ProcessPeer.wait`."""
     with ExitStack() as stack:
         opened = [
             stack.enter_context(closing(ProcessPeer(peer, log_folder=log_folder))) for peer in peers
@@ -196,11 +187,11 @@ def process_peers(
 def main(peer: PeerParams, log_folder: pathlib.Path) -> int:
     """Serve calls, each a pair of questions and decoding; returns the exit code."""
     try:
-        with opened_body(peer, log_folder=log_folder) as body:
+        with opened_peer(peer, log_folder=log_folder) as engine:
             address = str(pathlib.Path(tempfile.gettempdir()) / _SOCKET)
             with Listener(address, family="AF_UNIX") as listener, listener.accept() as connection:
                 while True:
-                    connection.send(body.answer(*connection.recv()))
+                    connection.send(engine.answer(*connection.recv()))
     except EOFError:
         return 0
     except ReasonloopError as error:

@@ -23,10 +23,15 @@ from pipeline_lib.systems.classmate.cut import (
     first_leaks,
     split_steps,
 )
+from pipeline_lib.systems.classmate.draws import (
+    Answered,
+    DrawRecord,
+    PeerQuery,
+    RewardedPath,
+    write_draw,
+)
 from pipeline_lib.systems.classmate.fusion import BlindPath, Fused, add_bonus, fuse, hash_bonus
 from pipeline_lib.systems.classmate.peer import Peer, Peers
-from pipeline_lib.systems.classmate.peer_query import Answered, PeerQuery
-from pipeline_lib.systems.classmate.training_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.train.online.rewards import MakeRewards, RewardFunction, Rewards
 from pipeline_lib.verify.dispatch import Verifier
 
@@ -42,12 +47,8 @@ def make_classmate_rewards(
 ) -> MakeRewards:
     """The rewards of a training with ``peers``, for `TrainingRequest.make_rewards`.
 
-    With weight 0 the peers are asked and logged, and the reward is the verified one.
-
-    ``problems`` are of the rows; ``folder`` is of this training's key alone, for `training_files`.
-
-    Raises:
-        BadInputError: the method has no place for the bonus.
+    With weight 0 the peers are asked and logged, and the reward is the verified one. ``problems`` are of the rows;
+    ``folder``, of this training's key alone, is for the draws. BadInputError: the method has no place for the bonus.
     """
     check_method(params, train)
     relative_to_group = train.method is not Method.PPO or train.advantage is not None

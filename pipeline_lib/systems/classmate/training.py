@@ -3,6 +3,7 @@
 import pathlib
 import re
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,20 +15,20 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.store import manifests
-from pipeline_lib.store.files import digest_json
+from pipeline_lib.store.files import digest_json, read_json
 from pipeline_lib.store.keys import code_digest, stage_key
-from pipeline_lib.systems.classmate.body import check_readable
+from pipeline_lib.systems.classmate.draws import draw_files, write_record
 from pipeline_lib.systems.classmate.peer import (
-    BODY,
     NO_ROOM,
+    PEER_ENGINE,
     Peer,
     PeerFailedError,
     Question,
     decoding_of,
     most_common_reasons,
 )
+from pipeline_lib.systems.classmate.peer_engine import check_readable
 from pipeline_lib.systems.classmate.reward import check_method, make_classmate_rewards
-from pipeline_lib.systems.classmate.training_files import sum_failures, write_record
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.sequence import finished_training
@@ -83,7 +84,7 @@ class ActorTraining:
                 "base": model_identity(self.base),
                 "problems": digest_json([problem.row() for problem in self.problems]),
                 **{f"peer {name}": identity for name, identity in identities.items()},
-                **({"body": code_digest(BODY)} if identities else {}),
+                **({"peer engine": code_digest(PEER_ENGINE)} if identities else {}),
             },
         )
 
@@ -181,9 +182,13 @@ def check_room(peers: Sequence[Peer], problems: Sequence[Problem], params: Class
 
 def failure_notes(training: ActorTraining, peers: Sequence[Peer]) -> list[str]:
     """A sentence for each peer with continuations without a score, over all draws of the training."""
-    folder = training.draw_folder({peer.name: peer.identity for peer in peers})
+    found: dict[str, Counter[str]] = {}
+    for _, path in draw_files(training.draw_folder({one.name: one.identity for one in peers})):
+        for name, reasons in read_json(path)["failures"].items():
+            found.setdefault(name, Counter()).update(reasons)
     return [
         f"classmate {name}: {reasons.total()} continuations of the training have no score: "
         f"{most_common_reasons(reasons)}"
-        for name, reasons in sum_failures(folder).items()
+        for name, reasons in found.items()
+        if reasons
     ]

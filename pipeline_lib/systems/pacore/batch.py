@@ -50,7 +50,7 @@ class SolvedFile:
     errors: tuple[str, ...]
     """One per question without an answer."""
     calls: int
-    """With those of questions without an answer, as the other counts."""
+    """Questions without an answer included, as in the other counts."""
     failed_calls: int
     tokens: int
     """Of prompts and completions."""
@@ -100,15 +100,9 @@ def solve_file(
 ) -> SolvedFile:
     """Solve the questions of ``source``; one line each in ``output``, in order.
 
-    Questions whose last call failed get a line with ``error`` and no answer; the same command asks
-    these again, and no others.
-
-    Args:
-        source: JSON lines ``{"id", "messages"}``, with ``"responses"`` if the first round is given.
-        output: File to write.
-        opening: Opens the engine, once the questions are read.
-        params: Rounds, seed, and the verifier of an early stop.
-        on_progress: Called with the number of answers so far and of questions.
+    Questions whose last call failed get a line with ``error`` and no answer; the same command asks these again.
+    ``opening`` opens the engine, once the questions are read; ``on_progress`` is called with the number of answers so
+    far and of questions.
 
     Raises:
         BadInputError: unusable source, output or model, or an unfinished output of other work.

@@ -38,13 +38,24 @@ def solve_all(  # noqa: PLR0913 - whom to ask and whom to tell
         [one for one in group if one.id not in finished] for group in split(questions, together)
     ]
     left = [one for group in groups for one in group]
-    if not left:
-        return
-    if isinstance(model, OpenAIModel | WorkerPool):
-        solving = _solve_concurrently(
-            model, left, setting, together=together, on_solved=on_solved, on_round=on_round
-        )
-        asyncio.run(solving)
+    if left and isinstance(model, OpenAIModel | WorkerPool):
+        waiting, client = iter(left), model
+
+        async def work(complete: Complete) -> None:
+            # A slow call delays its own question only; the calls of a round are concurrent.
+            for question in waiting:
+                exchange = solve(question, setting, on_round=on_round)
+                following = advance(exchange, None)
+                while isinstance(following, Calls):
+                    running = [complete(request, following.decoding) for request in following.requests]
+                    following = advance(exchange, await gather_all(running))
+                on_solved(following)
+
+        async def solve_concurrently() -> None:
+            async with client.open() as session:
+                await gather_all([work(session.complete) for _ in range(min(together, len(left)))])
+
+        asyncio.run(solve_concurrently())
         return
     for group in groups:
         for solution in solve_in_lockstep(model, group, setting, on_round=on_round):
@@ -87,28 +98,3 @@ def _complete(model: ChatModel, waiting: Mapping[int, Calls]) -> dict[int, Drawn
         for place, calls in batch.items():
             drawn[place] = [next(completions) for _ in calls.requests]
     return drawn
-
-
-async def _solve_concurrently(
-    model: OpenAIModel | WorkerPool,
-    questions: Sequence[Question],
-    setting: Setting,
-    *,
-    together: int,
-    on_solved: OnSolved,
-    on_round: OnRound | None,
-) -> None:
-    """A slow call delays its own question only; the calls of a round are concurrent."""
-    left = iter(questions)
-
-    async def work(complete: Complete) -> None:
-        for question in left:
-            exchange = solve(question, setting, on_round=on_round)
-            following = advance(exchange, None)
-            while isinstance(following, Calls):
-                running = [complete(request, following.decoding) for request in following.requests]
-                following = advance(exchange, await gather_all(running))
-            on_solved(following)
-
-    async with model.open() as session:
-        await gather_all([work(session.complete) for _ in range(min(together, len(questions)))])

@@ -11,25 +11,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Decoding, Request
+from pipeline_lib.engines.chat_model import ChatModel, Decoding, Request
 from pipeline_lib.params.pacore import EpisodeParams
 from pipeline_lib.records import Row
 from pipeline_lib.seeding import child_random, child_seed
 from pipeline_lib.store.journal import Journal
 from pipeline_lib.store.shards import split
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
-from pipeline_lib.systems.pacore.solution import References, fit_prompt
+from pipeline_lib.systems.pacore.solution import PromptForm, References
 from pipeline_lib.verify.answer_text import strip_reasoning
 from pipeline_lib.verify.dispatch import Item, Verifier
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptForm:
-    """Compaction of responses, and rendering of prompts for one model."""
-
-    chat_format: ChatFormat
-    fits: Callable[[str], bool]
-    message_of: Callable[[str], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +128,7 @@ class _Episode:
         return self.form.message_of(self.question.responses[path])
 
     def _row(self, references: References, chosen: int | None = None) -> tuple[Row, int]:
-        chat_format = self.form.chat_format
-        prompt = fit_prompt(
-            self.question.conversation,
-            references,
-            chat_format=chat_format,
-            fits=self.form.fits,
-        )
+        prompt = self.form.fit(self.question.conversation, references)
         row = {
             "problem_id": self.question.problem.id,
             "prompt": prompt.text,

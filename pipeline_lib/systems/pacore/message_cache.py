@@ -78,10 +78,7 @@ class _Line(BaseModel, extra="ignore", frozen=True):
 def read_cache(path: pathlib.Path, *, kind: str, ask: Ask = instruction) -> list[CachedQuestion]:
     """The questions of a cache, in order.
 
-    Args:
-        path: JSON lines.
-        kind: of lines that name none.
-        ask: the user's message for a problem of paths, whose lines hold no conversation.
+    ``kind`` is of lines that name none; ``ask`` makes the conversation of paths, whose lines hold none.
 
     Raises:
         BadInputError: no such file, no line, or a line that cannot be used.

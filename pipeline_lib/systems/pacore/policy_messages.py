@@ -55,7 +55,7 @@ def make_data(run: Run) -> None:
     folders, source = run.workspace.pacore, source_of(run)
     policy = source.policy(run.params.rounds, rounds=run.params.rounds)
     _make_base(run, policy)
-    problems = [Problem.from_row(row) for row in shards.iter_table(source.problems("train"))]
+    problems = read_problems(run, "train")
     pacore = run.params.pacore
     chat_format = require_chat_format(load_chat_format(str(folders.base)), "the policy")
     sample = SampleParams(
@@ -116,6 +116,11 @@ def source_of(run: Run) -> Workspace:
     """The workspace of the finished run."""
     source = run.params.pacore.source
     return Workspace(pathlib.Path(source).resolve()) if source else run.workspace
+
+
+def read_problems(run: Run, split: str) -> list[Problem]:
+    """The problems of the finished run."""
+    return [Problem.from_row(row) for row in shards.iter_table(source_of(run).problems(split))]
 
 
 def _make_base(run: Run, policy: pathlib.Path) -> None:

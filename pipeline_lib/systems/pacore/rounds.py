@@ -13,17 +13,16 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Request
+from pipeline_lib.engines.chat_model import Completion, Decoding, Request
 from pipeline_lib.params.pacore import EarlyStop, PacoreParams
 from pipeline_lib.sampling.compute_cost import NOTHING, round_cost
 from pipeline_lib.seeding import child_random, consecutive_seeds
 from pipeline_lib.systems.pacore.solution import (
     FittedPrompt,
+    PromptForm,
     Question,
-    References,
     Round,
     Solution,
-    fit_prompt,
     given_round,
     summary_prompt,
 )
@@ -66,15 +65,11 @@ class Setting:
     """Rounds, prompts, decoding and seed, the same for all questions of a batch."""
 
     plan: Sequence[RoundPlan]
-    chat_format: ChatFormat
-    fits: Callable[[str], bool]
-    """False: prompt and completion exceed the model's context."""
+    form: PromptForm
     decoding: Decoding
     last_decoding: Decoding
     """Of the last of several rounds."""
     seed: int
-    message_of: Callable[[str], str | None]
-    """Compaction of the text of a path or of a summary; None: it gives no reference."""
     summary: Decoding | None = None
     """Decoding of a summary per path, which is compacted in place of the path; None: no summaries."""
     summary_fits: Callable[[str], bool] = lambda _prompt: True
@@ -224,7 +219,7 @@ def _compact(question: Question, setting: Setting, number: int, drawn: Round) ->
         texts = [""] * len(texts)
         for path, [summary] in zip(asked, summaries, strict=True):
             texts[path] = summary.text
-    messages = [setting.message_of(text) if text else None for text in texts]
+    messages = [setting.form.message_of(text) if text else None for text in texts]
     return replace(drawn, messages=messages, cost=cost)
 
 
@@ -234,7 +229,7 @@ def _summary_requests(
     """The requests for summaries, by path; none for an empty path or where the context has no room."""
     seeds = consecutive_seeds(drawn.width, setting.seed, "pacore-summary", question.id, number)
     prompts = {
-        path: setting.chat_format.render(summary_prompt(question.conversation, one.text))
+        path: setting.form.chat_format.render(summary_prompt(question.conversation, one.text))
         for path, one in enumerate(drawn.completions)
         if one.text
     }
@@ -255,21 +250,12 @@ def _prompts(
     names = ("pacore", question.id, number)
     if plan.subset is None or not known:
         child_random(setting.seed, *names).shuffle(known)
-        return [_prompt(question, setting, known)] * plan.width
+        return [setting.form.fit(question.conversation, known)] * plan.width
     size = min(plan.subset, len(known))
     chosen = (
         child_random(setting.seed, *names, path).sample(known, size) for path in range(plan.width)
     )
-    return [_prompt(question, setting, references) for references in chosen]
-
-
-def _prompt(question: Question, setting: Setting, references: References) -> FittedPrompt:
-    return fit_prompt(
-        question.conversation,
-        references,
-        chat_format=setting.chat_format,
-        fits=setting.fits,
-    )
+    return [setting.form.fit(question.conversation, references) for references in chosen]
 
 
 def _model_of(path: int, number: int, setting: Setting) -> str | None:

@@ -12,7 +12,7 @@ from pipeline_lib.params.pacore import Compaction, PacoreParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.rounds import Setting, make_plan
-from pipeline_lib.systems.pacore.solution import VERSION, Question
+from pipeline_lib.systems.pacore.solution import VERSION, PromptForm, Question
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.answer_text import strip_reasoning
@@ -55,8 +55,11 @@ def make_setting(
 
     return Setting(
         plan=make_plan(params, answers=answers),
-        chat_format=chat_format,
-        fits=partial(leaves_room, tokens=decoding.max_new_tokens),
+        form=PromptForm(
+            chat_format=chat_format,
+            fits=partial(leaves_room, tokens=decoding.max_new_tokens),
+            message_of=message_of(params),
+        ),
         decoding=decoding,
         last_decoding=replace(
             decoding,
@@ -65,7 +68,6 @@ def make_setting(
             ),
         ),
         seed=seed,
-        message_of=message_of(params),
         summary=summary,
         summary_fits=partial(leaves_room, tokens=params.summary_tokens),
         early_stop=params.early_stop,
@@ -96,7 +98,7 @@ def identity_of(engine: ChatModel, params: Params) -> list[object]:
 def check_lengths(questions: Iterable[Question], setting: Setting) -> None:
     """Raise BadInputError, before the first call, if one of the questions alone does not fit into the context."""
     for question in questions:
-        if not setting.fits(setting.chat_format.render(question.conversation)):
+        if not setting.form.fits(setting.form.chat_format.render(question.conversation)):
             raise BadInputError(
                 f"question {one_line(question.id, most=_SHOWN_CHARACTERS)}: too long for the model's context "
                 f"beside pacore.max_new_tokens={setting.decoding.max_new_tokens}; lower that, or leave the "

@@ -201,28 +201,33 @@ class FittedPrompt:
     """References at the end that did not fit."""
 
 
-def fit_prompt(
-    conversation: Conversation,
-    references: References,
-    *,
-    chat_format: ChatFormat,
-    fits: Callable[[str], bool],
-) -> FittedPrompt:
-    """The prompt with the first of ``references``; none is cut."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptForm:
+    """Rendering of synthesis prompts for one model, and compaction of what it wrote."""
 
-    def rendered(count: int) -> str:
-        return chat_format.render(synthesis_prompt(conversation, references[:count], chat_format))
+    chat_format: ChatFormat
+    fits: Callable[[str], bool]
+    """False: prompt and completion exceed the model's context."""
+    message_of: Callable[[str], str | None]
+    """Compaction of the text of a path or of a summary; None: it gives no reference."""
 
-    count, text = len(references), rendered(len(references))
-    if references and not fits(text):
-        fewer = range(1, count)
-        count = bisect.bisect_left(fewer, 1, key=lambda one: int(not fits(rendered(one))))
-        text = rendered(count)
-    return FittedPrompt(
-        text=text,
-        shown=[path for path, _ in references[:count]],
-        dropped=len(references) - count,
-    )
+    def fit(self, conversation: Conversation, references: References) -> FittedPrompt:
+        """The prompt with the first of ``references``; none is cut."""
+
+        def rendered(count: int) -> str:
+            prompt = synthesis_prompt(conversation, references[:count], self.chat_format)
+            return self.chat_format.render(prompt)
+
+        count, text = len(references), rendered(len(references))
+        if references and not self.fits(text):
+            fewer = range(1, count)
+            count = bisect.bisect_left(fewer, 1, key=lambda one: int(not self.fits(rendered(one))))
+            text = rendered(count)
+        return FittedPrompt(
+            text=text,
+            shown=[path for path, _ in references[:count]],
+            dropped=len(references) - count,
+        )
 
 
 def summary_prompt(conversation: Conversation, path: str) -> list[Message]:

@@ -20,16 +20,16 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.systems.pacore.episodes import (
     OUTCOMES,
     Episodes,
-    PromptForm,
     filter_by_syntheses,
     make_episodes,
 )
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
 from pipeline_lib.systems.pacore.settings import call_tokens, message_of, require_chat_format
+from pipeline_lib.systems.pacore.solution import PromptForm
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside
-from pipeline_lib.verify.dispatch import Item, open_verifier
+from pipeline_lib.verify.dispatch import judge_texts, open_verifier
 
 _METHODS = ONLINE | {Method.SFT}
 
@@ -200,16 +200,12 @@ def judge_cache(
     questions: Sequence[CachedQuestion], params: Params, *, workers: int
 ) -> list[CachedQuestion]:
     """The questions with a verdict of each response."""
-    items = [
-        Item(gold=question.problem.gold, text=text)
-        for question in questions
-        for text in question.responses
-    ]
+    texts = ((one.problem, text) for one in questions for text in one.responses)
     with open_verifier(params.verify, workers=workers) as verifier:
-        verdicts = iter(verifier.judge(items))
+        verdicts = judge_texts(texts, verifier)
     return [
-        replace(question, right=[next(verdicts).strict for _ in question.responses])
-        for question in questions
+        replace(one, right=[verdicts[one.problem.id, text].strict for text in one.responses])
+        for one in questions
     ]
 
 

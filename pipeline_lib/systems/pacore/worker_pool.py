@@ -50,7 +50,7 @@ class WorkerModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerCard:
+class WorkerInfo:
     """Capabilities of a worker."""
 
     node_id: str
@@ -63,41 +63,21 @@ class WorkerCard:
 
 
 class Worker(Protocol):
-    """A worker that takes calls. Prompts are those of `ServerChat`; the worker applies the template."""
+    """A worker that takes calls. Prompts are as of `ServerChat`; the worker applies the template."""
 
     @property
-    def card(self) -> WorkerCard:
+    def info(self) -> WorkerInfo:
         """Its capabilities."""
 
     def room(self, prompt: str) -> int | None:
         """As `ChatModel.room`. WorkerLostError: there is no answer."""
 
     async def draw(self, request: Request, decoding: Decoding) -> list[Completion]:
-        """The completions of a request, in the order of its seeds.
-
-        Raises:
-            WorkerLostError: the worker was lost before it answered.
-            WorkerLeavingError: nothing was drawn.
-        """
+        """The completions of a request, by seed. WorkerLostError: it was lost; WorkerLeavingError: nothing was drawn."""
 
 
 Find = Callable[[], Mapping[str, Worker]]
 """The workers of a cluster that take calls now, by an id that no later worker has."""
-
-
-@dataclass(kw_only=True)
-class ActiveWorker:
-    """A worker in use."""
-
-    id: str
-    worker: Worker
-    calls: int = 0
-    """In flight."""
-
-    @property
-    def load(self) -> float:
-        """Calls in flight, as a share of those it should have."""
-        return self.calls / self.worker.card.calls_together
 
 
 @dataclass(kw_only=True)
@@ -115,23 +95,21 @@ class WorkerPool:
     """Calls whose worker was lost."""
     calls_by_worker: Counter[str] = field(default_factory=Counter)
     """Answered calls by node id."""
-    _active: dict[str, ActiveWorker] = field(init=False, default_factory=dict)
+    in_flight: Counter[str] = field(init=False, default_factory=Counter)
+    """Calls by id of the worker."""
+    _active: dict[str, Worker] = field(init=False, default_factory=dict)
 
     def update(self, found: Mapping[str, Worker]) -> None:
-        """Use these workers; others have left."""
-        known = self._active
-        self._active = {
-            name: known.get(name) or ActiveWorker(id=name, worker=worker)
-            for name, worker in found.items()
-        }
+        """Use these workers, by id; others have left."""
+        self._active = dict(found)
 
-    def drop(self, active: ActiveWorker) -> None:
+    def drop(self, worker_id: str) -> None:
         """Do not use a worker until it is found again."""
-        self._active.pop(active.id, None)
+        self._active.pop(worker_id, None)
 
-    def workers_of(self, model: WorkerModel) -> list[ActiveWorker]:
-        """The workers of a model that are in use."""
-        return [one for one in self._active.values() if one.worker.card.model == model]
+    def workers_of(self, model: WorkerModel) -> dict[str, Worker]:
+        """The workers of a model that are in use, by id."""
+        return {name: one for name, one in self._active.items() if one.info.model == model}
 
     def check_patience(self, model: WorkerModel, since: float) -> None:
         """Return while the time without any worker is not over. EngineDownError: it is."""
@@ -154,7 +132,9 @@ class WorkerPool:
 
     def calls_in_use(self) -> dict[str, int]:
         """Answered calls of the workers of its models, by node id; a cluster may have others."""
-        names = [one.worker.card.node_id for model in self.served for one in self.workers_of(model)]
+        names = [
+            one.info.node_id for model in self.served for one in self.workers_of(model).values()
+        ]
         return {name: self.calls_by_worker[name] for name in names}
 
     @property
@@ -178,13 +158,13 @@ class WorkerPool:
     def _room(self, model: WorkerModel, prompt: str) -> int | None:
         start = time.monotonic()
         while True:
-            for active in self.workers_of(model):
-                if not active.worker.card.counts_tokens:
+            for name, worker in self.workers_of(model).items():
+                if not worker.info.counts_tokens:
                     return None
                 try:
-                    return active.worker.room(prompt)
+                    return worker.room(prompt)
                 except WorkerLostError:
-                    self.drop(active)
+                    self.drop(name)
             self.check_patience(model, start)
             time.sleep(_POLL_S)
             self.update(self.find())
@@ -222,7 +202,7 @@ class PoolSession:
     async def complete(
         self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
     ) -> list[Completion]:
-        """The completions of a request; ``on_drawn`` has those of a worker's call. Errors as `WorkerPool.complete`."""
+        """The completions of a request; ``on_drawn`` has the ones of a worker's call. Errors as `complete`."""
         places = range(0, len(request.seeds), PATHS_PER_CALL)
         parts = [
             replace(request, seeds=request.seeds[start : start + PATHS_PER_CALL])
@@ -273,33 +253,36 @@ class PoolSession:
         [model, *_] = [one for one in self.pool.served if request.model in {None, one.name}]
         lost = 0
         while lost <= _RETRIES:
-            active = await self._acquire(model)
+            name, worker = await self._acquire(model)
             try:
-                drawn = await active.worker.draw(request, decoding)
+                drawn = await worker.draw(request, decoding)
             except WorkerLeavingError:
-                self.pool.drop(active)
+                self.pool.drop(name)
             except WorkerLostError:
-                self.pool.drop(active)
+                self.pool.drop(name)
                 self.pool.lost_calls += 1
                 lost += 1
             else:
-                self.pool.calls_by_worker[active.worker.card.node_id] += 1
+                self.pool.calls_by_worker[worker.info.node_id] += 1
                 return drawn
             finally:
-                active.calls -= 1
+                self.pool.in_flight[name] -= 1
                 self._announce()
         return [Completion.failed(f"its worker was lost {lost} times")] * len(request.seeds)
 
-    async def _acquire(self, model: WorkerModel) -> ActiveWorker:
-        """The least loaded worker of a model, once one has room for a call."""
+    async def _acquire(self, model: WorkerModel) -> tuple[str, Worker]:
+        """The id and the least loaded worker of a model, once one has room for a call."""
         since = time.monotonic()
         while True:
             workers = self.pool.workers_of(model)
-            free = [one for one in workers if one.load < 1]
-            if free:
-                chosen = min(free, key=lambda one: (one.load, one.id))
-                chosen.calls += 1
-                return chosen
+            loads = [
+                (self.pool.in_flight[name] / one.info.calls_together, name)
+                for name, one in workers.items()
+            ]
+            load, name = min(loads, default=(1, ""))
+            if load < 1:
+                self.pool.in_flight[name] += 1
+                return name, workers[name]
             since = time.monotonic() if workers else since
             self.pool.check_patience(model, since)
             if self.following.done():
@@ -322,11 +305,11 @@ def open_pool(find: Find, names: Sequence[str], *, place: str, patience_s: float
             it, or only some of the models read words.
     """
     found = find()
-    cards = [worker.card for worker in found.values()]
+    infos = [worker.info for worker in found.values()]
     for name in names:
         if names.count(name) > 1:
             raise BadInputError(f"models: {name} is given twice; give each model once")
-    served = [_served_model(name, cards, place) for name in names]
+    served = [_served_model(name, infos, place) for name in names]
     if len({one.is_compact for one in served}) > 1:
         [compact, *_] = [one.name for one in served if one.is_compact]
         raise BadInputError(
@@ -337,10 +320,10 @@ def open_pool(find: Find, names: Sequence[str], *, place: str, patience_s: float
     return pool
 
 
-def _served_model(name: str, cards: Sequence[WorkerCard], place: str) -> WorkerModel:
-    models = {card.model: card.node_id for card in cards if card.model.name == name}
+def _served_model(name: str, infos: Sequence[WorkerInfo], place: str) -> WorkerModel:
+    models = {info.model: info.node_id for info in infos if info.model.name == name}
     if not models:
-        others = ", ".join(sorted({card.model.name for card in cards}))
+        others = ", ".join(sorted({info.model.name for info in infos}))
         there = f"there are workers of {others}" if others else "there are no workers"
         raise BadInputError(f"{place}: no worker serves {name}; {there}")
     if len(models) > 1:

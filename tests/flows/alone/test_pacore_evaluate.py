@@ -10,7 +10,7 @@ from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.trained import write_record
 from pipeline_lib.store import shards
 from pipeline_lib.study.study import read_study
-from pipeline_lib.systems.pacore.evaluation.evaluate import read_splits
+from pipeline_lib.systems.pacore.evaluation import read_splits
 from pipeline_lib.systems.pacore.message_cache import read_cache
 from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
 from tests.unit.systems.pacore.scripted_chat import chat_response

@@ -17,8 +17,8 @@ from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams, ResourceParams, TaskResources
-from pipeline_lib.systems.classmate.body import BATCH_SIZE, PeerEngine
 from pipeline_lib.systems.classmate.peer import Peer, PeerFailedError
+from pipeline_lib.systems.classmate.peer_engine import BATCH_SIZE, PeerEngine
 from pipeline_lib.telemetry import read_events
 from tests.unit.engines.scripted_server import never, scripted_server
 from tests.unit.systems.classmate.peer_models import (

@@ -12,8 +12,8 @@ from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.study import read_study
+from pipeline_lib.systems.classmate.draws import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.systems.classmate.stages import CLASSMATE
-from pipeline_lib.systems.classmate.training_files import DrawRecord, RewardedPath, write_draw
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows import smoke_runs
 

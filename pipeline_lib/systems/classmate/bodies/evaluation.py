@@ -8,10 +8,10 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.study.pages.page import REPORT_NAME
 from pipeline_lib.study.study import METRICS_NAME
-from pipeline_lib.systems.classmate.body import check_peer, peer_identity
-from pipeline_lib.systems.classmate.evaluation.policies import evaluate_policies
+from pipeline_lib.systems.classmate.evaluation import evaluate_policies
 from pipeline_lib.systems.classmate.made_models import held_out_peers, training_peers
 from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.classmate.peer_engine import check_peer, peer_identity
 from pipeline_lib.systems.classmate.problem_files import read_problems
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work
@@ -27,14 +27,14 @@ def evaluated_peers(run: Run) -> tuple[PeerParams, ...]:
 
 
 def is_evaluated(run: Run) -> bool:
-    """True if the report is that of the present models and params."""
+    """True if the report is of the present models and params."""
     folders = run.workspace.classmate
     written = all((folders.reports / name).is_file() for name in (METRICS_NAME, REPORT_NAME))
     return written and manifests.current(folders.evaluation, kind=_KIND, key=_key(run)) is not None
 
 
 def evaluate(run: Run, peers: Sequence[Peer]) -> None:
-    """Compare the policies with ``peers``, those of `evaluated_peers`; a killed evaluation continues."""
+    """Compare the policies with ``peers``, as of `evaluated_peers`; a killed evaluation continues."""
     folders, params = run.workspace.classmate, run.params.classmate
     key = _key(run)
     is_complete = evaluate_policies(

@@ -4,9 +4,9 @@ import pathlib
 from collections.abc import Sequence
 
 from pipeline_lib.params.classmate import PeerParams
-from pipeline_lib.systems.classmate.body import check_peer, peer_identity
 from pipeline_lib.systems.classmate.made_models import training_peers
 from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.classmate.peer_engine import check_peer, peer_identity
 from pipeline_lib.systems.classmate.preflight import check_has_peer
 from pipeline_lib.systems.classmate.problem_files import read_problems
 from pipeline_lib.systems.classmate.training import ActorTraining, failure_notes, train_actor
@@ -26,7 +26,7 @@ def is_trained(run: Run) -> bool:
 
 
 def train(run: Run, peers: Sequence[Peer]) -> None:
-    """Train the actor with ``peers``, those of `trained_peers`; an interrupted training is resumed.
+    """Train the actor with ``peers``, as of `trained_peers`; an interrupted training is resumed.
 
     Raises:
         BadInputError: there is no peer, the base cannot be loaded, or the method has no place for the bonus.

@@ -1,13 +1,11 @@
 """The stage that compares synthesis with votes."""
 
-from pipeline_lib.records import Problem
-from pipeline_lib.store import shards
-from pipeline_lib.systems.pacore.evaluation.evaluate import (
+from pipeline_lib.systems.pacore.evaluation import (
     draw_trials,
     evaluate_models,
 )
-from pipeline_lib.systems.pacore.evaluation.trials import make_strategies
-from pipeline_lib.systems.pacore.policy_messages import source_of
+from pipeline_lib.systems.pacore.policy_messages import read_problems
+from pipeline_lib.systems.pacore.trials import make_strategies
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work, step_recorder
 
@@ -16,7 +14,7 @@ def evaluate(run: Run) -> None:
     """Compare the policy, the synthesizer and the control, each by its votes and its syntheses."""
     evaluate_models(
         evaluated_models(run),
-        _test_problems(run),
+        read_problems(run, "test"),
         run.workspace.pacore.reports,
         run.params,
         about="synthesizer",
@@ -37,7 +35,7 @@ def evaluated_models(run: Run) -> dict[str, str]:
 
 def draw_evaluated(run: Run, name: str) -> None:
     """Draw the trials of one model, which `evaluate` then reads."""
-    models, problems = evaluated_models(run), _test_problems(run)
+    models, problems = evaluated_models(run), read_problems(run, "test")
     total = len(problems) * len(make_strategies(run.params.pacore))
     draw_trials(
         models[name],
@@ -55,7 +53,3 @@ def draw_evaluated(run: Run, name: str) -> None:
             label=f"pacore-evaluate {name}",
         ),
     )
-
-
-def _test_problems(run: Run) -> list[Problem]:
-    return [Problem.from_row(row) for row in shards.iter_table(source_of(run).problems("test"))]

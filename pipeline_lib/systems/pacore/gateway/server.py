@@ -164,12 +164,12 @@ class _Gateway:
 def _check_fit(question: Question, setting: Setting) -> None:
     """ApiError 400 for a conversation that no call can answer; 503 if no worker can say how much room there is."""
     try:
-        prompt = setting.chat_format.render(question.conversation)
+        prompt = setting.form.chat_format.render(question.conversation)
     except Exception as error:  # the template is a program, and the messages are its input
         reason = reason_of(error)
         raise ApiError(400, f"the chat template refuses: {reason}", param="messages") from error
     try:
-        fits = setting.fits(prompt)
+        fits = setting.form.fits(prompt)
     except EngineDownError as error:
         raise ApiError(503, str(error), code="engine_down") from error
     if not fits:

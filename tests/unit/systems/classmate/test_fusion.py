@@ -150,19 +150,6 @@ def test_missing_scores_by_hand(base, scores, options, bonus, reward):
     assert reward is None or found.reward == reward
 
 
-def test_relative_cancels_within_a_group():
-    """The deviations from the group's mean are those of the plain bonus, by mean and by maximum."""
-    empty = {"x": [0.25] * 4, "y": [0.75] * 4}
-    for aggregation in ("mean", "max"):
-        plain = fused(BASE, {"x": X, "y": Y}, aggregation=aggregation).bonus
-        relative = fused(
-            BASE, {"x": X, "y": Y}, empty=empty, relative=True, aggregation=aggregation
-        ).bonus
-        assert [b - fmean(relative) for b in relative] == pytest.approx(
-            [b - fmean(plain) for b in plain]
-        )
-
-
 def test_weight_zero_is_the_base_to_the_last_bit():
     """Also in the convex fusion, and where the bonus is negative: no zero becomes -0."""
     base = [1.0, 0.0, None, 0.0]
@@ -179,9 +166,9 @@ verified = st.sampled_from([0.0, 1.0, None])
 
 
 @st.composite
-def draws(draw: st.DrawFn, num_groups: int = 1):
-    """Groups of up to six paths with scores by up to three peers."""
-    size, peers = num_groups * draw(st.integers(1, 6)), draw(st.integers(1, 3))
+def draws(draw: st.DrawFn):
+    """A group of up to six paths with scores by up to three peers."""
+    size, peers = draw(st.integers(1, 6)), draw(st.integers(1, 3))
     base = draw(st.lists(verified, min_size=size, max_size=size))
     column = st.lists(maybe, min_size=size, max_size=size)
     return base, {f"peer{number}": draw(column) for number in range(peers)}
@@ -198,46 +185,6 @@ def test_bounds_and_gaps(draw, aggregation, fusion):
         if given_base is not None:
             assert 0 <= reward <= (1.0 if fusion == "convex" else 1.5)
             assert given_base == 1 or reward <= 0.5
-
-
-@given(
-    st.lists(st.tuples(success, success), min_size=1, max_size=6),
-    st.integers(0, 6),
-    st.booleans(),
-    st.sampled_from(["mean", "max"]),
-)
-def test_a_missing_score_leaves_the_bonus_at_the_mean_of_the_group(
-    mates, place, relative, aggregation
-):
-    """A path without any score among mates with all scores has the mean of their bonuses."""
-    place = min(place, len(mates))
-    rows = [*mates[:place], (None, None), *mates[place:]]
-    scores = {name: [row[number] for row in rows] for number, name in enumerate("xy")}
-    empty = {"x": [0.25] * len(rows), "y": [0.5] * len(rows)}
-    params = {"relative": relative, "aggregation": aggregation}
-    bonus = fused([1.0] * len(rows), scores, empty=empty, **params).bonus
-    others = [one for number, one in enumerate(bonus) if number != place]
-    assert bonus[place] == pytest.approx(fmean(others))
-
-
-@given(draws(), st.sampled_from(["mean", "max"]))
-def test_a_peer_without_scores_changes_nothing(draw, aggregation):
-    """Its failure in a group leaves the bonuses of the others' scores."""
-    base, scores = draw
-    silent = scores | {"silent": [None] * len(base)}
-    assert fused(base, silent, aggregation=aggregation) == fused(
-        base, scores, aggregation=aggregation
-    )
-
-
-@given(draws(num_groups=2), st.sampled_from(["mean", "max"]))
-def test_groups_do_not_touch_each_other(draw, aggregation):
-    """The bonuses of a group are those that it has alone."""
-    base, scores = draw
-    size = len(base) // 2
-    joined = fused(base, scores, group_size=size, aggregation=aggregation)
-    first = {name: column[:size] for name, column in scores.items()}
-    assert joined.bonus[:size] == fused(base[:size], first, aggregation=aggregation).bonus
 
 
 def path(prefix, problem="p", *, right=True):

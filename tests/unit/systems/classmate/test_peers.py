@@ -9,7 +9,6 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.records import FinishReason, Problem
 from pipeline_lib.systems.classmate.peer import (
-    PeerFailedError,
     Peers,
     Question,
     decoding_of,
@@ -74,17 +73,6 @@ def test_peers_are_asked_at_once():
     assert texts(answers["x"]) == texts(answers["y"]) == [["met", "met"], ["met"]]
 
 
-def test_a_failed_peer_leaves_the_others():
-    """Its three continuations fail for its reason; the other peer's are there."""
-
-    def fail(questions, timeout_s):
-        raise PeerFailedError("the actor died")
-
-    answers = ask(BrokenPeer("x", fail), ScriptedPeer(name="y", write=lambda *_: "ok"))
-    assert reasons(answers["x"]) == [["the actor died"] * 2, ["the actor died"]]
-    assert texts(answers["y"]) == [["ok", "ok"], ["ok"]]
-
-
 def test_a_peer_that_hangs_does_not_hold_up_the_step():
     """With a deadline of 0.2 s, all is over in less than the deadline and 5 s, though the peer hangs."""
     release = threading.Event()
@@ -121,13 +109,6 @@ def test_a_bug_is_raised():
 
     with pytest.raises(ZeroDivisionError):
         ask(BrokenPeer("x", divide))
-
-
-def test_a_peer_without_questions_is_not_called():
-    """Its answers are empty."""
-    peer = ScriptedPeer(name="x", write=lambda *_: "ok")
-    assert Peers([peer], ClassmateParams()).ask({"x": []})() == {"x": []}
-    assert peer.calls == []
 
 
 def test_decoding_follows_the_params():

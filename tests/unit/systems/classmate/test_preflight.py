@@ -14,8 +14,8 @@ from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.params.whole import ExecutionParams, Params
 from pipeline_lib.records import Problem
 from pipeline_lib.store import manifests
-from pipeline_lib.systems.classmate.body import check_readable
 from pipeline_lib.systems.classmate.peer import NO_ROOM, PeerFailedError
+from pipeline_lib.systems.classmate.peer_engine import check_readable
 from pipeline_lib.systems.classmate.preflight import check_settings, check_training_output
 from pipeline_lib.systems.classmate.processes import check_machine
 from pipeline_lib.systems.classmate.training import check_room

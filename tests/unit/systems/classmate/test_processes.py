@@ -14,8 +14,8 @@ from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.classmate.body import BATCH_SIZE, PeerEngine, check_peer
 from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
+from pipeline_lib.systems.classmate.peer_engine import BATCH_SIZE, PeerEngine, check_peer
 from pipeline_lib.systems.classmate.processes import process_peers
 from tests.unit.engines.scripted_server import answers as replies
 from tests.unit.engines.scripted_server import never, scripted_server
@@ -84,9 +84,9 @@ def failure(peer, *, timeout_s: float = DEADLINE_S, questions=QUESTIONS) -> str:
 
 
 def test_a_killed_peer_comes_back_with_the_same_text(embedded, compact_peer):
-    """Its texts are the body's. SIGKILL costs one call; the next one has the same texts."""
-    body = PeerEngine(EmbeddedEngine.load(str(compact_peer), batch_size=BATCH_SIZE))
-    expected = texts(body.answer(QUESTIONS, DECODING))
+    """Its texts are the engine's. SIGKILL costs one call; the next one has the same texts."""
+    engine = PeerEngine(EmbeddedEngine.load(str(compact_peer), batch_size=BATCH_SIZE))
+    expected = texts(engine.answer(QUESTIONS, DECODING))
     assert texts(embedded.answer(QUESTIONS, DECODING, timeout_s=PATIENCE_S)) == expected
     computing().kill()
     assert "was killed by signal 9" in failure(embedded)

@@ -1,4 +1,4 @@
-"""Trainings with peers on tiny models: weight 0, interruptions, figures in log and progress."""
+"""Trainings with peers on tiny models: weight 0, interruptions, figures in log and progress; keys and records."""
 
 import json
 import pathlib
@@ -6,14 +6,17 @@ import shutil
 
 import pytest
 
+from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store import manifests
-from pipeline_lib.store.files import read_json_lines
-from pipeline_lib.systems.classmate.training import ActorTraining, train_actor
+from pipeline_lib.store.files import read_json_lines, write_json
+from pipeline_lib.systems.classmate.draws import read_record, write_record
+from pipeline_lib.systems.classmate.evaluation import check_held_out
+from pipeline_lib.systems.classmate.training import ActorTraining, failure_notes, train_actor
 from pipeline_lib.train.weights.policies import LOG_NAME
 from tests.unit.systems.classmate import tiny_training
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
@@ -191,3 +194,99 @@ def test_a_model_of_another_training_is_replaced_by_a_run_alone(models, tmp_path
     assert weights(training.output) == before
     train_actor(training, (), progress=lambda *_: None, replaces=True)
     assert weights(training.output) != before
+
+
+PEERS = {"small": "digest"}
+
+
+@pytest.fixture
+def training(tmp_path):
+    """A training with changes of section classmate."""
+
+    def made(**changes):
+        classmate = Params().classmate.model_copy(update=changes)
+        return ActorTraining(
+            base="base",
+            problems=(),
+            output=tmp_path / "actor",
+            draws=tmp_path / "draws",
+            trackers=tmp_path / "trackers",
+            params=Params().model_copy(update={"classmate": classmate}),
+        )
+
+    return made
+
+
+@pytest.fixture
+def key(training):
+    """From changes of section classmate and peers to the key."""
+    return lambda peers, **changes: training(**changes).key(peers)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"classmate_reward_weight": 0.1}, {"bonus": "blind"}, {"keep": (0.5,)}, {"top_p": 1.0}],
+)
+def test_the_reward_belongs_to_a_training_with_peers_alone(key, changes):
+    """Another weight, bonus, cut or decoding trains again with peers, and not without."""
+    assert key(PEERS, **changes) != key(PEERS)
+    assert key({}, **changes) == key({})
+
+
+@pytest.mark.parametrize("peers", [{"small": "other"}, {"large": "digest"}, {}])
+def test_peers_belong_to_it(key, peers):
+    """By name and identity."""
+    assert key(peers) != key(PEERS)
+
+
+def test_recipes_and_evaluation_do_not(key):
+    """Peers are known by what they are, however they were made; the evaluation comes later."""
+    assert key(PEERS, made_peers=(), evaluate=None) == key(PEERS)
+
+
+def test_failures_are_summed_over_the_draws_of_a_training(training):
+    """Two draws: 3 + 1 continuations past the deadline, 2 not judged; a peer without failures has no note."""
+    peers = [ScriptedPeer(name=name, write=lambda *_: None) for name in ("small", "sound")]
+    folder = training().draw_folder({peer.name: peer.identity for peer in peers})
+    for step, failures in enumerate(({"late": 3}, {"late": 1, "not judged": 2})):
+        draw = {"failures": {"small": failures, "sound": {}}}
+        write_json(folder / f"step-{step:06d}.json", draw)
+    assert failure_notes(training(), peers) == [
+        "classmate small: 6 continuations of the training have no score: late (4), not judged (2)"
+    ]
+
+
+def test_a_finished_training_without_its_draws_has_no_notes(training):
+    """Their folder was deleted."""
+    assert failure_notes(training(), [ScriptedPeer(name="small", write=lambda *_: None)]) == []
+
+
+def peer(name):
+    return ScriptedPeer(name=name, write=lambda _prefix, _seed: "")
+
+
+def test_the_record_is_no_part_of_the_model(tmp_path):
+    """A policy has the identity that it had before its record was written."""
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    before = model_identity(str(tmp_path))
+    assert read_record(str(tmp_path)) is None
+    write_record(tmp_path, {"small": "abc"}, ClassmateParams(bonus="blind"))
+    assert model_identity(str(tmp_path)) == before
+    record = read_record(str(tmp_path))
+    assert record is not None
+    assert record.identities == {"small": "abc"}
+    assert record.is_blind
+
+
+@pytest.mark.parametrize(("weight", "is_refused"), [(0.5, True), (0.0, False)])
+def test_a_peer_of_the_training_is_not_held_out(tmp_path, weight, is_refused):
+    """By any name; a training with weight 0 asked the peer, but did not train on it."""
+    params = ClassmateParams(classmate_reward_weight=weight)
+    write_record(tmp_path, {"small": peer("small").identity}, params)
+    trained = {"base": None, "actor": read_record(str(tmp_path))}
+    check_held_out([], trained)
+    if is_refused:
+        with pytest.raises(BadInputError, match="classmate small: actor was trained with it"):
+            check_held_out([peer("small")], trained)
+    else:
+        check_held_out([peer("small")], trained)

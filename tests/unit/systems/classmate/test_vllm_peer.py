@@ -8,7 +8,7 @@ from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.systems.classmate.body import check_peer, is_exact
+from pipeline_lib.systems.classmate.peer_engine import check_peer, is_exact
 from pipeline_lib.systems.classmate.processes import process_peers
 from pipeline_lib.train.bootstrap import make_tokenizer, save_blank_llama
 from tests.unit.systems.classmate.peer_models import DECODING, QUESTIONS, ROWS

@@ -11,8 +11,8 @@ from pipeline_lib.params.paths import BootstrapParams, VerifyParams
 from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
-from pipeline_lib.systems.classmate.body import PeerEngine
 from pipeline_lib.systems.classmate.peer import Peer
+from pipeline_lib.systems.classmate.peer_engine import PeerEngine
 from pipeline_lib.systems.classmate.reward import make_classmate_rewards
 from pipeline_lib.train.bootstrap import make_base_policy
 from pipeline_lib.train.methods import TrainingRequest, train_policy

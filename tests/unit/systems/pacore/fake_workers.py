@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pipeline_lib.engines.chat_model import Request
-from pipeline_lib.systems.pacore.worker_pool import WorkerCard, WorkerModel, WorkerPool, open_pool
+from pipeline_lib.systems.pacore.worker_pool import WorkerInfo, WorkerModel, WorkerPool, open_pool
 from tests.unit.systems.pacore.scripted_chat import scripted, text_of
 
 
@@ -25,7 +25,7 @@ class FakeWorker:
     in_flight: int = 0
 
     @property
-    def card(self) -> WorkerCard:
+    def info(self) -> WorkerInfo:
         model = WorkerModel(
             name=self.model,
             identity=self.identity,
@@ -33,7 +33,7 @@ class FakeWorker:
             format_digest="format",
             is_compact=self.is_compact,
         )
-        return WorkerCard(
+        return WorkerInfo(
             node_id=self.node_id,
             model=model,
             counts_tokens=self.room_tokens is not None,

@@ -13,7 +13,7 @@ from benchmarks.lib.scripted import ScriptedModel
 from pipeline_lib.engines.chat_model import Conversation, Decoding, Message, Role
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.systems.pacore.rounds import Setting, make_plan
-from pipeline_lib.systems.pacore.solution import Question
+from pipeline_lib.systems.pacore.solution import PromptForm, Question
 from tests.unit.engines.scripted_server import Body, Reply
 
 TURNS = [
@@ -47,14 +47,18 @@ def last_turn(prompt: str) -> str:
 
 def setting(params: PacoreParams | None = None, **changes) -> Setting:
     """A setting whose messages are the texts themselves and whose answers are their first letters."""
-    fields = {
-        "plan": make_plan(params or PacoreParams()),
+    form = {
         "chat_format": PlainTurns(),
         "fits": lambda _prompt: True,
+        "message_of": lambda text: text,
+    }
+    form |= {name: changes.pop(name) for name in form if name in changes}
+    fields = {
+        "plan": make_plan(params or PacoreParams()),
+        "form": PromptForm(**form),
         "decoding": DECODING,
         "last_decoding": DECODING,
         "seed": 7,
-        "message_of": lambda text: text,
         "early_stop": params.early_stop if params else None,
         "open_answers": lambda: lambda text: ord(text[0]),
     }

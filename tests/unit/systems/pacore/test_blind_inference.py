@@ -11,7 +11,7 @@ from pipeline_lib.params.pacore import ComparisonParams, EarlyStop, PacoreParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.pacore.evaluation.evaluate import evaluate_models
+from pipeline_lib.systems.pacore.evaluation import evaluate_models
 from tests.unit.engines.scripted_server import MODEL, scripted_server
 from tests.unit.systems.pacore.scripted_chat import chat_response
 

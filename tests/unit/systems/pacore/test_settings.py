@@ -7,9 +7,9 @@ from pipeline_lib.engines.chat_model import Message
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.pacore import Compaction, ComparisonParams, EarlyStop, PacoreParams, Rsa
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.systems.pacore.evaluation.trials import make_strategies
 from pipeline_lib.systems.pacore.settings import check_lengths, open_setting
 from pipeline_lib.systems.pacore.solution import Question
+from pipeline_lib.systems.pacore.trials import make_strategies
 from tests.unit.systems.pacore.scripted_chat import PlainTurns, text_of
 
 PLAIN = PlainTurns()
@@ -37,7 +37,7 @@ def opened(params, served=None):
 def test_compaction(compaction, text, message):
     """What later rounds see of a text; None for a text without it."""
     with opened(PacoreParams(compaction=Compaction(compaction))) as setting:
-        assert setting.message_of(text) == message
+        assert setting.form.message_of(text) == message
         assert (setting.summary is not None) == (compaction == "model")
 
 

@@ -51,7 +51,7 @@ def test_each_call_pays_for_its_prompt():
 
 
 def test_calls_go_where_there_is_room():
-    """No worker has more calls than its card says; the wider one draws more of them."""
+    """No worker has more calls than it says; the wider one draws more of them."""
     narrow, wide = FakeWorker("1", calls_together=1), FakeWorker("2", calls_together=3)
     drawn_by(pool_of(narrow, wide), paths=16 * PATHS_PER_CALL)
     assert (narrow.most_in_flight, wide.most_in_flight) == (1, 3)

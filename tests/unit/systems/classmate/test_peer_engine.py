@@ -13,14 +13,14 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.classmate.body import (
+from pipeline_lib.systems.classmate.peer import Question
+from pipeline_lib.systems.classmate.peer_engine import (
     BATCH_SIZE,
     PeerEngine,
     check_peer,
-    opened_body,
+    opened_peer,
     peer_identity,
 )
-from pipeline_lib.systems.classmate.peer import Question
 from tests.unit.engines.scripted_server import scripted_server
 from tests.unit.systems.classmate.peer_models import (
     COUNTDOWN,
@@ -78,7 +78,7 @@ def test_a_served_peer_gets_the_same_text(chat_peer, tmp_path):
     with scripted_server() as server:
         server.always = answers
         peer = check_peer(served_at(server, "a", tokenizer=chat_peer))
-        with opened_body(peer, log_folder=tmp_path) as body:
+        with opened_peer(peer, log_folder=tmp_path) as body:
             server.bodies.clear()
             body.answer(QUESTIONS, DECODING)
     sent = {engine.tokenizer.decode(body["prompt"]) for body in server.bodies}

@@ -1,4 +1,4 @@
-"""Evaluation of policies on held-out problems: accuracy, and success of peers on their prefixes, paired."""
+"""Evaluation of policies on held-out problems: accuracy, and success of peers on their prefixes, paired; its claims."""
 
 import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ from pipeline_lib.problems.trained import seen_in_training, trained_on
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.store.files import check_output, read_json_lines
 from pipeline_lib.study.attempts import write_attempts
+from pipeline_lib.study.headline import claims_of, is_unsolved, measured
 from pipeline_lib.study.pages.page import (
     REPORT_NAME,
     Example,
@@ -23,20 +24,21 @@ from pipeline_lib.study.pages.page import (
     write_page,
 )
 from pipeline_lib.study.pages.tables import Table
-from pipeline_lib.study.pages.wording import EMPTY, percent
+from pipeline_lib.study.pages.wording import EMPTY, arm_in_words, percent
 from pipeline_lib.study.provenance import provenance
-from pipeline_lib.study.study import METRICS_NAME, Study, write_study
-from pipeline_lib.systems.classmate.body import check_readable
-from pipeline_lib.systems.classmate.evaluation.draws import (
+from pipeline_lib.study.statistics.intervals import DifferenceFinding
+from pipeline_lib.study.study import METRICS_NAME, Difference, Study, holm, write_study
+from pipeline_lib.systems.classmate.draws import TrainedPeers, read_record
+from pipeline_lib.systems.classmate.evaluation_draws import (
     are_settled,
     continue_prefixes,
     judged_groups,
     scores_of,
 )
-from pipeline_lib.systems.classmate.evaluation.prefixes import asked_for, cut_paths, shuffled
-from pipeline_lib.systems.classmate.evaluation.study import Judged, Policy, classmate_study
 from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING, Peer
-from pipeline_lib.systems.classmate.training_files import TrainedPeers, read_record
+from pipeline_lib.systems.classmate.peer_engine import check_readable
+from pipeline_lib.systems.classmate.prefixes import asked_for, cut_paths, shuffled
+from pipeline_lib.systems.classmate.study import Judged, Policy, base_name, classmate_study
 from pipeline_lib.train.weights.policies import LOG_NAME
 from pipeline_lib.verify.dispatch import open_verifier
 
@@ -50,6 +52,8 @@ _NOTES = (
     "Each policy is one training: the intervals are over problems, and say nothing of other seeds.",
 )
 _EXAMPLES = 24
+_MOST_MISSING = 0.01
+"""Part of a peer's continuations, or of a policy's paths, without a score up to which there is a finding."""
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is done, and finished and all shards of it."""
@@ -99,7 +103,32 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         )
     trained = {name: read_record(model) for name, model in policies.items()}
     check_held_out([peer for peer in peers if peer.name in held_out], trained)
-    drawn, rows = _draw(policies, problems, peers, data, params, logs=logs, on_progress=on_progress)
+    drawn = []
+    with open_verifier(params.verify, workers=params.execution.workers) as verifier:
+        for name, model in policies.items():
+            groups = judged_groups(
+                model,
+                problems,
+                data / "paths" / name,
+                params,
+                verifier=verifier,
+                log_folder=logs,
+                moved=partial(on_progress, name),
+            )
+            paths = cut_paths(groups, params.classmate, verifier)
+            seen = seen_in_training(model, problems)
+            drawn.append(Policy(name=name, groups=groups, paths=paths, seen=seen))
+        rows = continue_prefixes(
+            asked_for(path for one in drawn for path in (*one.paths, *shuffled(one.paths))),
+            {problem.id: problem for problem in problems},
+            peers,
+            data / "continuations",
+            params.classmate,
+            verifier=verifier,
+            verify=params.verify,
+            seed=params.seed,
+            moved=partial(on_progress, "prefixes"),
+        )
     judged = Judged(
         policies=drawn,
         controls=chosen,
@@ -114,11 +143,13 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         params.evaluate,
         seed=params.seed,
         provenance=provenance(params),
-        is_blind=record.is_blind if record else params.classmate.bonus == "blind",
         draws_without_peers=count_draws_without_peers(last),
     )
     models = {f"classmate {peer.name}": peer.model for peer in named}
-    study = study.with_claims([*study.claims, *trained_on(models, problems)])
+    is_blind = record.is_blind if record else params.classmate.bonus == "blind"
+    controls = [base_name(name) for name in judged.ordered_controls]
+    found = claims(study, controls, is_blind=is_blind)
+    study = study.with_claims([*found, *trained_on(models, problems)])
     write_attempts(reports / "attempts", attempts)
     write_study(reports, study, series, problems)
     page = Page(
@@ -155,51 +186,6 @@ def chosen_controls(policies: Sequence[str], named: Collection[str]) -> Collecti
         if name not in before:
             raise BadInputError(f"--control {name}: is none of {', '.join(before)}")
     return named or before[1:] or before
-
-
-def _draw(  # noqa: PLR0913 - what an evaluation is of
-    policies: Mapping[str, str],
-    problems: Sequence[Problem],
-    peers: Sequence[Peer],
-    data: pathlib.Path,
-    params: Params,
-    *,
-    logs: pathlib.Path,
-    on_progress: OnProgress,
-) -> tuple[list[Policy], list[Row]]:
-    """Judged and cut paths of each policy, and continuations of all prefixes."""
-    drawn = []
-    with open_verifier(params.verify, workers=params.execution.workers) as verifier:
-        for name, model in policies.items():
-            groups = judged_groups(
-                model,
-                problems,
-                data / "paths" / name,
-                params,
-                verifier=verifier,
-                log_folder=logs,
-                moved=partial(on_progress, name),
-            )
-            drawn.append(
-                Policy(
-                    name=name,
-                    groups=groups,
-                    paths=cut_paths(groups, params.classmate, verifier),
-                    seen=seen_in_training(model, problems),
-                )
-            )
-        rows = continue_prefixes(
-            asked_for(path for one in drawn for path in (*one.paths, *shuffled(one.paths))),
-            {problem.id: problem for problem in problems},
-            peers,
-            data / "continuations",
-            params.classmate,
-            verifier=verifier,
-            verify=params.verify,
-            seed=params.seed,
-            moved=partial(on_progress, "prefixes"),
-        )
-    return drawn, rows
 
 
 def count_draws_without_peers(model: pathlib.Path) -> int | None:
@@ -252,3 +238,74 @@ def _shown(rows: Iterator[Row]) -> Iterator[ShownText]:
         outcome = {None: "discarded", True: "correct", False: "wrong"}[row["strict"]]
         about = (row["failure"],) if row["failure"] else ()
         yield ShownText(text=row["text"], outcome=outcome, about=about, prompt=row["prefix"])
+
+
+def claims(study: Study, controls: Sequence[str], *, is_blind: bool) -> tuple[str, ...]:
+    """Gains over every control; no finding where too many scores are missing, by ``study.compute``.
+
+    ``is_blind``: the policy in question was trained with the blind bonus.
+    """
+    title, *figures = claims_of(study)
+    if is_unsolved(study):
+        return (title, *figures)
+    if missing := list(_missing(study)):
+        return (f"No finding: {_names(missing)} have no score.", *figures)
+    gained, one = gains(study, num_controls=len(controls)), study.headline
+    if one is not None and one.finding is DifferenceFinding.GAIN and _test(one) not in gained:
+        title = f"No gain of {arm_in_words(one.arm)} over every control in {measured(one)}"
+    return (title, *figures, *_sentences(gained, controls, is_blind=is_blind))
+
+
+def _missing(study: Study) -> Iterator[str]:
+    for what, found in (("paths", "policies"), ("continuations", "peers")):
+        for name, counts in study.compute[found].items():
+            if counts["unscored"] > _MOST_MISSING:
+                yield f"{percent(counts['unscored'])} of the {what} of {name}"
+
+
+def _sentences(gained: Sequence[str], controls: Sequence[str], *, is_blind: bool) -> Iterator[str]:
+    yield (
+        f"Gains over {_names(controls)}, corrected for several tests: {'; '.join(gained) or 'none'}."
+    )
+    if is_blind:
+        yield "It was trained with the blind bonus: what it gains, any steady preference gains."
+    elif len(controls) == 1 and any(not name.startswith(TRAINING) for name in gained):
+        yield (
+            f"It was compared with {controls[0]} alone: a gain counts only over both plain training and a blind "
+            "bonus."
+        )
+
+
+def gains(study: Study, *, num_controls: int) -> list[str]:
+    """Measures in which the last policy gains over every control.
+
+    The p-value of a measure is the largest over the controls. pass@1 and the held-out peers are one family of
+    tests, the peers of the training another; each is corrected by Holm's method.
+    """
+    families: dict[bool, dict[str, list[Difference]]] = {False: {}, True: {}}
+    for one in study.differences:
+        if one.p_adjusted is not None:
+            families[one.measure == TRAINING].setdefault(_test(one), []).append(one)
+    return [
+        name
+        for tests in families.values()
+        for name, p in zip(
+            tests, holm([_p_value(own, num_controls) for own in tests.values()]), strict=True
+        )
+        if p <= 1 - study.level
+    ]
+
+
+def _p_value(found: Sequence[Difference], num_controls: int) -> float:
+    """The largest over the controls; 1 without a gain over each of them."""
+    gained = [one.p for one in found if one.finding is DifferenceFinding.GAIN]
+    return max(gained) if len(gained) == num_controls else 1.0
+
+
+def _test(one: Difference) -> str:
+    return f"{measured(one)} of {arm_in_words(one.arm)}"
+
+
+def _names(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

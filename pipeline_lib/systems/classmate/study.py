@@ -15,13 +15,19 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Group
 from pipeline_lib.study.attempts import Attempt
-from pipeline_lib.study.policies import path_cost
-from pipeline_lib.study.statistics.pass_at_k import pass_at_k
-from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Setting, Study, make_study
-from pipeline_lib.systems.classmate.evaluation.claims import claims
-from pipeline_lib.systems.classmate.evaluation.prefixes import (
+from pipeline_lib.study.policies import pass_series, path_cost
+from pipeline_lib.study.study import (
+    ALL,
+    Arm,
+    Contrast,
+    Series,
+    Setting,
+    Study,
+    make_study,
+)
+from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
+from pipeline_lib.systems.classmate.prefixes import (
     EMPTY,
-    Asked,
     CutPath,
     Scores,
     failed_share,
@@ -30,7 +36,6 @@ from pipeline_lib.systems.classmate.evaluation.prefixes import (
     right_spread,
     shuffled,
 )
-from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
 
 RIGHT = "right paths"
 SUBSETS: Mapping[str, Callable[[CutPath], bool]] = {
@@ -98,13 +103,11 @@ def classmate_study(
     *,
     seed: int,
     provenance: Mapping[str, str | None],
-    is_blind: bool,
     draws_without_peers: int | None,
 ) -> tuple[Study, list[Series], list[Attempt]]:
-    """The study with its claims, and what it was made from.
+    """The study, and what it was made from.
 
-    ``is_blind``: the last policy was trained with the blind bonus; ``draws_without_peers``: draws of its training in
-    which no peer gave a score, None if unknown.
+    ``draws_without_peers`` are draws of the training of the last policy in which no peer gave a score, None if unknown.
 
     Raises:
         BadInputError: no problem has the scored paths that pass@k needs.
@@ -127,8 +130,6 @@ def classmate_study(
         },
         compute={**_compute(judged), "draws_without_peers": draws_without_peers},
     )
-    controls = [base_name(name) for name in judged.ordered_controls]
-    study = study.with_claims(claims(study, controls, is_blind=is_blind))
     return study, series, [*path_attempts(judged)]
 
 
@@ -147,16 +148,7 @@ def _pass_series(policy: Policy, ks: Sequence[int]) -> Iterator[Series]:
             "draw more paths, or look at the verifier's failures"
         )
     for k in ks:
-        yield Series(
-            arm=policy.arm(),
-            measure=f"pass@{k}",
-            values={
-                name: pass_at_k(len(paths), sum(bool(one.verdict.strict) for one in paths), k)
-                for name, paths in enough.items()
-            },
-            costs={name: path_cost(paths, k) for name, paths in enough.items()},
-            seed_names=("interval", f"strict@{k}"),
-        )
+        yield pass_series(policy.arm(), enough, k, strict=True)
 
 
 def _success_series(policy: Policy, judged: Judged) -> Iterator[Series]:
@@ -196,8 +188,8 @@ def _control_series(judged: Judged) -> Iterator[Series]:
                     values=problem_means(moved, peer, shares, judged.scores),
                     seed_names=("classmate", peer, "shuffled"),
                 )
-        asked = [Asked(group.problem.id, EMPTY) for group in judged.policies[0].groups]
-        known = {one.problem_id: known_scores(judged.scores, peer, one) for one in asked}
+        asked = [(group.problem.id, EMPTY) for group in judged.policies[0].groups]
+        known = {one[0]: known_scores(judged.scores, peer, one) for one in asked}
         yield Series(
             arm=Arm(base="empty", settings={"peer": peer}),
             measure=measure,
@@ -292,9 +284,7 @@ def path_attempts(judged: Judged) -> Iterator[Attempt]:
 
 def _success_of(path: CutPath, judged: Judged) -> dict[str, float]:
     known = {
-        f"{peer} share={share:g}": known_scores(
-            judged.scores, peer, Asked(path.problem_id, prefix.text)
-        )
+        f"{peer} share={share:g}": known_scores(judged.scores, peer, (path.problem_id, prefix.text))
         for peer in judged.peers
         for share, prefix in path.prefixes.items()
     }

@@ -11,22 +11,22 @@ from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import Group, JudgedPath, Path, Problem, Row
+from pipeline_lib.records import Group, Problem, Row
 from pipeline_lib.sampling.paths import sample_paths
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.store import shards
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest, stage_key
-from pipeline_lib.systems.classmate.evaluation.prefixes import Asked, Scores
 from pipeline_lib.systems.classmate.peer import (
-    BODY,
     NO_ROOM,
+    PEER_ENGINE,
     Peer,
     Peers,
     Question,
     judge_answers,
 )
-from pipeline_lib.verdicts import Verdict
+from pipeline_lib.systems.classmate.prefixes import Asked, Scores
+from pipeline_lib.train.rows.groups import join_groups
 from pipeline_lib.verify.dispatch import Verifier, judge_paths
 
 _TOGETHER = 128
@@ -96,16 +96,7 @@ def judged_groups(  # noqa: PLR0913 - what the paths depend on
             are_final=lambda found: all(row["lenient"] is not None for row in found),
             moved=moved,
         )
-    groups = shards.split(rows, sampling.num_paths)
-    return [
-        Group(
-            problem=problem,
-            members=[
-                JudgedPath(path=Path.from_row(row), verdict=Verdict.from_row(row)) for row in own
-            ],
-        )
-        for problem, own in zip(problems, groups, strict=True)
-    ]
+    return join_groups([problem.row() for problem in problems], rows, rows)
 
 
 def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
@@ -138,23 +129,20 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
             "seed": seed,
         },
         inputs={
-            "asked": digest_json([[one.problem_id, one.prefix] for one in asked]),
+            "asked": digest_json(asked),
             "problems": digest_json(
-                [problems[name].row() for name in sorted({one.problem_id for one in asked})]
+                [problems[name].row() for name in sorted({name for name, _ in asked})]
             ),
             "peers": digest_json({peer.name: peer.identity for peer in peers}),
-            "body": code_digest(BODY),
+            "peer engine": code_digest(PEER_ENGINE),
         },
     )
 
     def question(one: Asked) -> Question:
         # One seed per problem and prefix: policies with the same prefix have the same continuations.
-        names = ("classmate-evaluate", one.problem_id, one.prefix)
-        return Question(
-            problem=problems[one.problem_id],
-            prefix=one.prefix,
-            seeds=tuple(consecutive_seeds(params.evaluate.samples, seed, *names)),
-        )
+        seeds = consecutive_seeds(params.evaluate.samples, seed, "classmate-evaluate", *one)
+        name, prefix = one
+        return Question(problem=problems[name], prefix=prefix, seeds=tuple(seeds))
 
     def draw(part: Sequence[Asked]) -> list[Row]:
         questions = {peer.name: [*map(question, part)] for peer in peers}
@@ -162,14 +150,14 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
         return [
             {
                 "peer": name,
-                "problem_id": one.problem_id,
-                "prefix": one.prefix,
+                "problem_id": problem_id,
+                "prefix": prefix,
                 "text": continuation.text,
                 "strict": continuation.right,
                 "failure": continuation.failure,
             }
             for name, groups in judged.items()
-            for one, group in zip(part, groups, strict=True)
+            for (problem_id, prefix), group in zip(part, groups, strict=True)
             for continuation in group
         ]
 
@@ -193,7 +181,7 @@ def scores_of(rows: Sequence[Row]) -> Scores:
     """The scores of continuations."""
     found: dict[tuple[str, Asked], list[bool | None]] = {}
     for row in rows:
-        key = row["peer"], Asked(row["problem_id"], row["prefix"])
+        key = row["peer"], (row["problem_id"], row["prefix"])
         found.setdefault(key, []).append(row["strict"])
     return found
 

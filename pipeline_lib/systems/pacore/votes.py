@@ -13,7 +13,7 @@ from pipeline_lib.seeding import child_seed
 from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.selection import Selector, make_selectors, mean_choice, mean_longest
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
-from pipeline_lib.systems.pacore.evaluation.trials import JudgedProblem
+from pipeline_lib.systems.pacore.trials import JudgedProblem
 
 ORACLE = VoteRule.ORACLE
 ARM_OF = {

@@ -15,14 +15,8 @@ from pipeline_lib.verify.dispatch import Verifier
 EMPTY = ""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Asked:
-    """A prefix that peers continue for a problem."""
-
-    problem_id: str
-    prefix: str
-
-
+Asked = tuple[str, str]
+"""Id of a problem, and a prefix that peers continue for it."""
 Scores = Mapping[tuple[str, Asked], Sequence[bool | None]]
 """Of each continuation, by name of the peer and prefix: the strict verdict, None if it was not drawn or judged."""
 
@@ -68,7 +62,7 @@ def cut_paths(
 
 
 def shuffled(paths: Sequence[CutPath]) -> list[CutPath]:
-    """For each problem the first path of the next one, for the last that of the first; none of one problem."""
+    """For each problem the first path of the next one, the last followed by the first; none of one problem."""
     first: dict[str, CutPath] = {}
     for path in paths:
         first.setdefault(path.problem_id, path)
@@ -84,10 +78,8 @@ def shuffled(paths: Sequence[CutPath]) -> list[CutPath]:
 def asked_for(paths: Iterable[CutPath]) -> list[Asked]:
     """Each distinct prefix once, and the empty one of each problem; sorted."""
     paths = list(paths)
-    found = {Asked(path.problem_id, EMPTY) for path in paths}
-    found |= {
-        Asked(path.problem_id, prefix.text) for path in paths for prefix in path.prefixes.values()
-    }
+    found = {(path.problem_id, EMPTY) for path in paths}
+    found |= {(path.problem_id, prefix.text) for path in paths for prefix in path.prefixes.values()}
     return sorted(found)
 
 
@@ -101,7 +93,7 @@ def problem_means(
     found: dict[str, list[float]] = defaultdict(list)
     for path in paths:
         for share in shares:
-            known = known_scores(scores, peer, Asked(path.problem_id, path.prefixes[share].text))
+            known = known_scores(scores, peer, (path.problem_id, path.prefixes[share].text))
             if known:
                 found[path.problem_id].append(fmean(known))
     return {name: fmean(values) for name, values in found.items()}
@@ -124,7 +116,7 @@ def right_spread(
     halves: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
     for path in paths:
         text = path.prefixes[share].text
-        known = known_scores(scores, peer, Asked(path.problem_id, text))
+        known = known_scores(scores, peer, (path.problem_id, text))
         if path.right and len(known) > 1:
             middle = len(known) // 2
             halves[path.problem_id][text] = fmean(known[:middle]), fmean(known[middle:])

@@ -44,11 +44,7 @@ class PeerEngine:
         """As `Peer`, without tokens, which are most of what would be sent.
 
         A prompt that leaves less than ``decoding.max_new_tokens`` of the context is a failed
-        continuation: engines differ in what they draw there.
-
-        Raises:
-            BadInputError: as the engine.
-            EngineDownError: as the engine.
+        continuation: engines differ in what they draw there. Errors as of the engine.
         """
         del timeout_s  # a call in this process cannot be interrupted
         prompts = [render(one.problem, self.engine.chat_format) + one.prefix for one in questions]
@@ -76,7 +72,7 @@ class PeerEngine:
 
 
 @contextmanager
-def opened_body(peer: PeerParams, *, log_folder: pathlib.Path) -> Iterator[PeerEngine]:
+def opened_peer(peer: PeerParams, *, log_folder: pathlib.Path) -> Iterator[PeerEngine]:
     """A peer in this process, for the block.
 
     Raises:

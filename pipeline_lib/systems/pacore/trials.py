@@ -17,8 +17,7 @@ from pipeline_lib.study.attempts import Attempt, Cost
 from pipeline_lib.study.selection import CandidatePath
 from pipeline_lib.systems.pacore.rounds import RoundPlan, make_plan
 from pipeline_lib.systems.pacore.solution import Solution
-from pipeline_lib.verdicts import Verdict
-from pipeline_lib.verify.dispatch import AnswerBook, Item, Verifier
+from pipeline_lib.verify.dispatch import AnswerBook, TextVerdicts, Verifier
 
 PLAIN = "plain"
 """Independent paths in one round, for the votes."""
@@ -133,10 +132,6 @@ def make_trial(strategy: Strategy, solution: Solution) -> Trial:
     )
 
 
-Verdicts = Mapping[tuple[str, str], Verdict]
-"""By problem id and text."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedProblem:
     """The plain paths of a problem, and its attempt by strategy; all have a verdict."""
@@ -152,57 +147,68 @@ class JudgedProblem:
     outcomes: Mapping[str, Attempt]
 
 
-def judge_texts(
-    problems: Sequence[Problem], trials: Mapping[str, Mapping[str, Trial]], verifier: Verifier
-) -> Verdicts:
-    """The verdict on every distinct text of every problem; ``trials`` by problem and strategy."""
-    keys = [
-        (problem, text)
-        for problem in problems
-        for text in dict.fromkeys(
-            path.text
-            for trial in trials[problem.id].values()
-            for paths in trial.rounds
-            for path in paths
-            if path.text is not None
-        )
-    ]
-    verdicts = verifier.judge([Item(gold=problem.gold, text=text) for problem, text in keys])
-    return {
-        (problem.id, text): verdict for (problem, text), verdict in zip(keys, verdicts, strict=True)
-    }
-
-
-def is_right(problem_id: str, path: TrialPath, verdicts: Verdicts) -> bool | None:
+def is_right(problem_id: str, path: TrialPath, verdicts: TextVerdicts) -> bool | None:
     """The strict verdict; None if the call or the verifier failed."""
     return None if path.text is None else verdicts[problem_id, path.text].strict
 
 
-def attempts_of(trial: Trial, verdicts: Verdicts) -> list[Attempt]:
+def attempts_of(trial: Trial, verdicts: TextVerdicts) -> list[Attempt]:
     """Each plain path, or the last call of a strategy.
 
     Of a strategy ``extra`` has the numbers of calls, of calls after the first round, and of the references that
     these saw (``shown``) or that did not fit; and of the last call the references, and the right ones if all were
     judged.
     """
-    if trial.strategy != PLAIN:
-        return [_outcome(trial, verdicts)]
-    [plain] = trial.rounds
-    prompt = trial.cost.prompt_tokens / _num_requests(plain)
+    extra: dict[str, float] = {}
+    paths, total = trial.rounds[-1], trial.cost
+    if trial.strategy == PLAIN:
+        prompt = total.prompt_tokens / _num_requests(paths)
+        costs = [
+            Cost(drawn=one.tokens, prompt=prompt, critical=one.tokens, longest=one.tokens)
+            for one in paths
+        ]
+    else:
+        extra = _call_counts(trial, verdicts)
+        costs = [
+            Cost(
+                drawn=total.completion_tokens,
+                prompt=total.prompt_tokens,
+                critical=total.critical_tokens,
+                longest=total.longest_tokens,
+            )
+        ]
+    judged = [None if one.text is None else verdicts[trial.problem_id, one.text] for one in paths]
     return [
-        _attempt(
-            trial,
-            path,
-            verdicts,
+        Attempt(
+            problem_id=trial.problem_id,
+            arm=trial.strategy,
             sample=sample,
-            cost=Cost(drawn=path.tokens, prompt=prompt, critical=path.tokens, longest=path.tokens),
+            right=verdict.strict if verdict else None,
+            lenient=verdict.lenient if verdict else None,
+            answer=verdict.extracted if verdict else None,
+            cost=cost,
+            extra=extra,
         )
-        for sample, path in enumerate(plain)
+        for sample, (verdict, cost) in enumerate(zip(judged, costs, strict=True))
     ]
 
 
+def _call_counts(trial: Trial, verdicts: TextVerdicts) -> dict[str, float]:
+    before, [answer] = trial.rounds[-2], trial.rounds[-1]
+    later = [path for paths in trial.rounds[1:] for path in paths]
+    seen = [is_right(trial.problem_id, before[path], verdicts) for path in answer.references]
+    return {
+        "calls": trial.cost.calls,
+        "later_calls": len(later),
+        "shown": sum(len(path.references) for path in later),
+        "dropped": trial.dropped,
+        "references": len(seen),
+        **({} if None in seen else {"right_references": seen.count(True)}),
+    }
+
+
 def judged_problem(
-    problem: Problem, trials: Mapping[str, Trial], verdicts: Verdicts, verifier: Verifier
+    problem: Problem, trials: Mapping[str, Trial], verdicts: TextVerdicts, verifier: Verifier
 ) -> JudgedProblem | None:
     """The judged problem; None if a call that counts or its verifier failed."""
     attempts = {name: attempts_of(trial, verdicts) for name, trial in trials.items()}
@@ -233,51 +239,3 @@ def judged_problem(
 
 def _num_requests(plain: Sequence[TrialPath]) -> int:
     return 1 + sum(path.opens_request for path in plain[1:])
-
-
-def _outcome(trial: Trial, verdicts: Verdicts) -> Attempt:
-    before, [answer] = trial.rounds[-2], trial.rounds[-1]
-    later = [path for paths in trial.rounds[1:] for path in paths]
-    seen = [is_right(trial.problem_id, before[path], verdicts) for path in answer.references]
-    cost = trial.cost
-    return _attempt(
-        trial,
-        answer,
-        verdicts,
-        cost=Cost(
-            drawn=cost.completion_tokens,
-            prompt=cost.prompt_tokens,
-            critical=cost.critical_tokens,
-            longest=cost.longest_tokens,
-        ),
-        extra={
-            "calls": cost.calls,
-            "later_calls": len(later),
-            "shown": sum(len(path.references) for path in later),
-            "dropped": trial.dropped,
-            "references": len(seen),
-            **({} if None in seen else {"right_references": seen.count(True)}),
-        },
-    )
-
-
-def _attempt(
-    trial: Trial,
-    path: TrialPath,
-    verdicts: Verdicts,
-    *,
-    cost: Cost,
-    sample: int = 0,
-    extra: Mapping[str, float] | None = None,
-) -> Attempt:
-    verdict = None if path.text is None else verdicts[trial.problem_id, path.text]
-    return Attempt(
-        problem_id=trial.problem_id,
-        arm=trial.strategy,
-        sample=sample,
-        right=verdict.strict if verdict else None,
-        lenient=verdict.lenient if verdict else None,
-        answer=verdict.extracted if verdict else None,
-        cost=cost,
-        extra=extra or {},
-    )

@@ -1,5 +1,6 @@
 """Evaluation of models on a data set's test problems: trials, the study and its page in a folder."""
 
+import itertools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,29 +27,8 @@ from pipeline_lib.study.pages.page import (
     write_page,
 )
 from pipeline_lib.study.provenance import provenance
-from pipeline_lib.study.study import METRICS_NAME, Series, Study, write_study
+from pipeline_lib.study.study import METRICS_NAME, Study, write_study
 from pipeline_lib.systems.pacore.drive import solve_all
-from pipeline_lib.systems.pacore.evaluation.study import (
-    EvaluatedModel,
-    attempt_arms,
-    further_tables,
-    pacore_study,
-)
-from pipeline_lib.systems.pacore.evaluation.trials import (
-    PLAIN,
-    JudgedProblem,
-    Strategy,
-    Trial,
-    TrialPath,
-    Verdicts,
-    attempts_of,
-    is_right,
-    judge_texts,
-    judged_problem,
-    make_strategies,
-    make_trial,
-    read_trial,
-)
 from pipeline_lib.systems.pacore.settings import (
     check_lengths,
     identity_of,
@@ -56,7 +36,26 @@ from pipeline_lib.systems.pacore.settings import (
     require_chat_format,
 )
 from pipeline_lib.systems.pacore.solution import Question, Solution
-from pipeline_lib.verify.dispatch import open_verifier
+from pipeline_lib.systems.pacore.study import (
+    EvaluatedModel,
+    attempt_arms,
+    further_tables,
+    pacore_study,
+)
+from pipeline_lib.systems.pacore.trials import (
+    PLAIN,
+    JudgedProblem,
+    Strategy,
+    Trial,
+    TrialPath,
+    attempts_of,
+    is_right,
+    judged_problem,
+    make_strategies,
+    make_trial,
+    read_trial,
+)
+from pipeline_lib.verify.dispatch import TextVerdicts, judge_texts, open_verifier
 from pipeline_lib.verify.golds import open_gold_check
 
 PAPER = Paper(
@@ -75,7 +74,7 @@ OnProgress = Callable[[int, int], None]
 class _Judged:
     trials: dict[str, dict[str, Trial]]
     """By problem and strategy."""
-    verdicts: Verdicts
+    verdicts: TextVerdicts
     problems: Mapping[str, JudgedProblem | None]
     """By id; None: a call or the verifier failed."""
 
@@ -103,17 +102,10 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
 ) -> Study:
     """Evaluate each model on ``problems`` with the same seeds and write the results; a killed evaluation continues.
 
-    A problem with a failed call of one model is left out for all, so that the models can be compared.
-
-    Args:
-        models: Hugging Face folders or hub ids, by their names in the result.
-        problems: of one kind.
-        folder: for metrics.json, report.html, tables and the trials.
-        params: decoding, strategies, verifier, intervals.
-        about: name of the model whose syntheses the evaluation is about.
-        replaces: trials of another input, model or setting are dropped, not refused.
-        workers: processes of the verifier.
-        on_progress: called with finished and all trials.
+    A problem with a failed call of one model is left out for all, so that the models can be compared. ``models`` are
+    Hugging Face folders or hub ids by their names in the result, which is ``about`` the syntheses of one of them;
+    ``problems`` are of one kind. With ``replaces`` trials of another input, model or setting in ``folder`` are dropped,
+    not refused. ``on_progress`` is called with finished and all trials.
 
     Raises:
         BadInputError: unusable model or output, or no problem without a failed call.
@@ -133,7 +125,25 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
             model, problems, folder, params, place=place, replaces=replaces, moved=moved
         )
         judged[name] = _judge(problems, trials, params, workers=workers)
-    study, series = _study(models, judged, problems, params, about=about)
+    columns = [one.problems for one in judged.values()]
+    whole = [name for name in columns[0] if all(column[name] for column in columns)]
+    study, series = pacore_study(
+        [
+            EvaluatedModel(
+                name=name,
+                problems=[found for one in whole if (found := judged[name].problems[one])],
+                seen=seen_in_training(model, problems),
+            )
+            for name, model in models.items()
+        ],
+        about=about,
+        params=params.evaluate,
+        seed=params.seed,
+        provenance=provenance(params),
+        num_left_out=len(columns[0]) - len(whole),
+    )
+    warnings = trained_on(_unclaimed(models, study), problems)
+    study = study.with_claims((*study.claims, *warnings))
     arms = {name: attempt_arms(series, name) for name in models}
     attempts = [
         replace(attempt, arm=arms[name][attempt.arm])
@@ -168,11 +178,8 @@ def draw_trials(  # noqa: PLR0913 - what is drawn and where
 ) -> dict[str, dict[str, Trial]]:
     """The trials of one model, by problem and strategy; those in ``folder`` are read.
 
-    The model has ``place``, from 0, among those that are compared; ``moved`` is called with finished trials.
-
-    Raises:
-        BadInputError: as `evaluate_models`.
-        EngineDownError: as `evaluate_models`.
+    The model has ``place``, from 0, among all that are compared; ``moved`` is called with finished trials. Errors as of
+    `evaluate_models`.
     """
     kind = {"kind": problems[0].kind.name} if problems[0].kind.votable else {}
     params = params.model_copy(update={"pacore": params.pacore.model_copy(update=kind)})
@@ -246,43 +253,21 @@ def _judge(
     workers: int,
 ) -> _Judged:
     with open_verifier(params.verify, workers=workers) as verifier:
-        verdicts = judge_texts(problems, trials, verifier)
+        verdicts = judge_texts(
+            (
+                (problem, path.text)
+                for problem in problems
+                for trial in trials[problem.id].values()
+                for path in itertools.chain.from_iterable(trial.rounds)
+                if path.text is not None
+            ),
+            verifier,
+        )
         found = {
             problem.id: judged_problem(problem, trials[problem.id], verdicts, verifier)
             for problem in problems
         }
     return _Judged(trials=trials, verdicts=verdicts, problems=found)
-
-
-def _study(
-    models: Mapping[str, str],
-    judged: Mapping[str, _Judged],
-    problems: Sequence[Problem],
-    params: Params,
-    *,
-    about: str,
-) -> tuple[Study, list[Series]]:
-    """The study of the problems that are whole for all models."""
-    columns = [one.problems for one in judged.values()]
-    whole = [name for name in columns[0] if all(column[name] for column in columns)]
-    evaluated = [
-        EvaluatedModel(
-            name=name,
-            problems=[found for one in whole if (found := judged[name].problems[one])],
-            seen=seen_in_training(model, problems),
-        )
-        for name, model in models.items()
-    ]
-    study, series = pacore_study(
-        evaluated,
-        about=about,
-        params=params.evaluate,
-        seed=params.seed,
-        provenance=provenance(params),
-        num_left_out=len(columns[0]) - len(whole),
-    )
-    warnings = trained_on(_unclaimed(models, study), problems)
-    return study.with_claims((*study.claims, *warnings)), series
 
 
 def _unclaimed(models: Mapping[str, str], study: Study) -> dict[str, str]:
@@ -316,7 +301,7 @@ def _examples(
     ]
 
 
-def _rounds(trial: Trial, verdicts: Verdicts, model: str) -> Iterator[ShownTexts]:
+def _rounds(trial: Trial, verdicts: TextVerdicts, model: str) -> Iterator[ShownTexts]:
     for place, paths in enumerate(trial.rounds, start=1):
         yield ShownTexts(
             title=f"{trial.strategy}{model and f' of {model}'}: round {place}",

@@ -22,8 +22,8 @@ from pipeline_lib.study.study import (
     arm_names,
     make_study,
 )
-from pipeline_lib.systems.pacore.evaluation.trials import PLAIN, JudgedProblem
-from pipeline_lib.systems.pacore.evaluation.votes import ARM_OF, ORACLE, Axis, Vote, Votes
+from pipeline_lib.systems.pacore.trials import PLAIN, JudgedProblem
+from pipeline_lib.systems.pacore.votes import ARM_OF, ORACLE, Axis, Vote, Votes
 
 _ONE_PATH = "one path"
 _LEFT_OUT = "a call or the verifier failed"

@@ -1,1 +1,0 @@
-"""Synthesis compared with votes over plain paths: trials, estimates, report."""
