@@ -114,11 +114,7 @@ class DistinctIds:
     _places: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, *, path: pathlib.Path, number: int) -> None:
-        """Add the id of line ``number``.
-
-        Raises:
-            BadInputError: an earlier line has it.
-        """
+        """Add the id of line ``number``; BadInputError: an earlier line has it."""
         if self._places.setdefault(name, number) != number:
             shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
             raise BadInputError(

@@ -175,7 +175,9 @@ def _divide(
         test, rest = _take_units(ordered["test"], wanted["test"]), ordered["train"]
     else:
         pool = next(iter(ordered.values()), [])
-        test = _take_units(pool, _count_test(len(pool), wanted))
+        both = wanted["train"] + wanted["test"]
+        share = max(1, round(len(pool) * wanted["test"] / both))
+        test = _take_units(pool, wanted["test"] if both <= len(pool) else share)
         rest = pool[len(test) :]
     train = rest[: wanted["train"]]
     if not train or not test:
@@ -196,13 +198,6 @@ def _take_units(ordered: Sequence[Problem], count: int) -> list[Problem]:
 
 def _unit(problem: Problem) -> str:
     return problem.kind.split_unit(problem.id)
-
-
-def _count_test(available: int, wanted: Mapping[str, int]) -> int:
-    both = wanted["train"] + wanted["test"]
-    if both <= available:
-        return wanted["test"]
-    return max(1, round(available * wanted["test"] / both))
 
 
 def _refuse_overlap(

@@ -52,17 +52,14 @@ class Verifier(ExitStack):
             if item.text is not None and item.failure is None:
                 by_kind.setdefault(kind_of(item.gold), {})[position] = (item.gold, item.text)
         for kind, pairs in by_kind.items():
-            judged = self._judge_of(kind).judge(list(pairs.values()))
+            if kind not in self._judges:
+                opened = judge_opener(kind)(self._params, workers=self._workers)
+                self._judges[kind] = self.enter_context(opened)
+                self.callback(self._judges.pop, kind)
+            judged = self._judges[kind].judge(list(pairs.values()))
             for position, verdict in zip(pairs, judged, strict=True):
                 verdicts[position] = verdict
         return verdicts
-
-    def _judge_of(self, kind: Kind[Any]) -> Judge[Any]:
-        if kind not in self._judges:
-            opened = judge_opener(kind)(self._params, workers=self._workers)
-            self._judges[kind] = self.enter_context(opened)
-            self.callback(self._judges.pop, kind)
-        return self._judges[kind]
 
 
 def _without_text(failure: str | None) -> Verdict:

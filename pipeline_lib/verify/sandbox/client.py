@@ -167,11 +167,7 @@ class JailedInterpreter:
         self._process.wait()
 
     def _run_once(self, program: str, suite: TestSuite) -> dict[str, Any]:
-        """The report of one run.
-
-        Raises:
-            OSError: the interpreter died, or did not reply in time.
-        """
+        """The report of one run; OSError: the interpreter died, or did not reply in time."""
         is_process = suite.stdin is not None
         tests = {"entry_point": suite.entry_point, "tests": suite.tests, "as_process": is_process}
         contents = [_encoded(program), json.dumps(tests).encode(), b"", b""]

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import CodeType
 from typing import Any, NoReturn
 
@@ -266,15 +267,11 @@ class _Reference:
         """Stand for a function, as a defaultdict asks for."""
 
 
-def _content(value: Any) -> Any:
-    return value.content
-
-
 def altered_reply(frame: bytes, change: Callable[[Any], Any]) -> bytes | None:
     """A reply with its values changed by ``change``; None if it has no plain value."""
     try:
         answer = _altered(decode(frame, _Reference), change)
-        return None if answer is None else encode(answer, _content)
+        return None if answer is None else encode(answer, attrgetter("content"))
     except (NotPlainError, ArithmeticError, AttributeError, TypeError):
         return None
 

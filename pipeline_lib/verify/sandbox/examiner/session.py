@@ -213,7 +213,9 @@ class Session:
             case ("raised", str(builtin), str(name), str(message), list(args), dict(attributes)):
                 raise self._build_exception((builtin, name, message, args, attributes))
             case _:
-                raise self._refuse_reply(*answer)
+                what, *details = answer
+                status, detail = _REFUSALS.get(what, (Status.CRASHED, NO_ANSWER))
+                raise self.refuse(status, detail.format(*details))
 
     def _apply_mutations(self, given: list[Any], left: list[Any], result: object) -> set[int]:
         """Copy what a call left of its arguments to those that tests read; their positions."""
@@ -236,10 +238,6 @@ class Session:
         error = rebuild_exception(raised, own=self._class_named(name))
         self.last_raised, self.last_name = to_candidate_error(error), name
         return self.last_raised
-
-    def _refuse_reply(self, what: Any, *details: Any) -> CandidateFaultError:
-        status, detail = _REFUSALS.get(what, (Status.CRASHED, NO_ANSWER))
-        return self.refuse(status, detail.format(*details))
 
     def _reference(self, value: object) -> Any:
         """The reference that is sent in place of a value that is not plain; None if there is none."""

@@ -49,7 +49,11 @@ class Jail:
     """True if programs have a scratch folder."""
 
     def __init__(self, packages: Sequence[str]) -> None:
-        self._sources = _library_sources(packages)
+        parents = (_STANDARD_LIBRARY.parent, _EXTENSION_MODULES.parent)
+        wanted = [*parents, *map(pathlib.Path, (*_LIBRARY_FOLDERS, *packages, _LIBRARY_CACHE))]
+        found = sorted({path.resolve() for path in wanted if path.exists()})
+        self._sources = [p for p in found if not any(other in p.parents for other in found)]
+        """Folders and files that a Python program with these packages reads."""
         scratch = pathlib.Path(SCRATCH)
         self._in_scratch = [source for source in self._sources if scratch in source.parents]
         """Folders that the scratch folder would hide: the environment may be below it."""
@@ -235,11 +239,3 @@ def _remount_read_only(target: str) -> None:
     kept &= kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
     flags = kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID
     kernel.mount("none", target, None, flags | kept)
-
-
-def _library_sources(packages: Sequence[str]) -> list[pathlib.Path]:
-    """Folders and files that a Python program with these packages reads."""
-    parents = (_STANDARD_LIBRARY.parent, _EXTENSION_MODULES.parent)
-    wanted = [*parents, *map(pathlib.Path, (*_LIBRARY_FOLDERS, *packages, _LIBRARY_CACHE))]
-    found = sorted({path.resolve() for path in wanted if path.exists()})
-    return [p for p in found if not any(other in p.parents for other in found)]

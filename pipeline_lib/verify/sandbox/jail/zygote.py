@@ -129,7 +129,11 @@ class ExaminerProcess:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
-            _run_examiner(theirs.fileno(), jail, memory_bytes, cpu_seconds * MAX_RUNS)
+            try:
+                lock_down(jail, [theirs.fileno()], memory_bytes, cpu_seconds * MAX_RUNS)
+                _serve(socket.socket(fileno=3))
+            finally:
+                os._exit(0)
         theirs.close()
 
     def fileno(self) -> int:
@@ -153,14 +157,6 @@ class ExaminerProcess:
         self._control.close()
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-
-
-def _run_examiner(control: int, jail: Jail, memory_bytes: int, cpu_seconds: int) -> NoReturn:
-    try:
-        lock_down(jail, [control], memory_bytes, cpu_seconds)
-        _serve(socket.socket(fileno=3))
-    finally:
-        os._exit(0)
 
 
 def _serve(control: socket.socket) -> None:
