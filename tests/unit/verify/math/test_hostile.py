@@ -86,9 +86,3 @@ def test_slow_ones_score_nothing(judge, name):
     (verdict,) = judge.judge([(MathGold(answer="7\\sqrt{3}"), SLOW[name])])
     assert verdict.status in NOT_JUDGED
     assert (verdict.strict, verdict.lenient) == (None, None)
-
-
-@pytest.fixture(scope="module")
-def judge():
-    with MathJudge(MathLimits(), workers=2) as judge:
-        yield judge

@@ -12,12 +12,6 @@ from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.math.judge import MathJudge
 
 
-@pytest.fixture(scope="module")
-def judge():
-    with MathJudge(MathLimits(), workers=2) as judge:
-        yield judge
-
-
 def _judged(judge, gold, text):
     return judge.judge([(MathGold(answer=gold), text)])[0]
 
