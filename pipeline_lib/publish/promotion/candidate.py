@@ -19,7 +19,7 @@ from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.policies import ks_of
 from pipeline_lib.study.study import METRICS_NAME, Study, read_study
 from pipeline_lib.telemetry import read_events
-from pipeline_lib.verify.version import VERIFIER_VERSION
+from pipeline_lib.verify import VERIFIER_VERSION
 
 CANDIDATE = "candidate"
 
