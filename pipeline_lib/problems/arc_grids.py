@@ -1,6 +1,6 @@
 """ARC puzzles as problems: one per test input, each shown with all demonstrations of its puzzle.
 
-A puzzle is pairs of grids that follow one rule. Tokenization is in `latent`. Editions must not be
+A puzzle is pairs of grids that follow one rule. Tokenization is in `systems.prr.data`. Editions must not be
 combined: ARC-AGI-2 repeats most puzzles of ARC-AGI-1.
 """
 

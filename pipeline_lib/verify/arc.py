@@ -121,7 +121,7 @@ def _asked_rows(block: str) -> list[list[str]]:
 
 
 def _tagged(text: str) -> slice | None:
-    """The content of the last pair of answer tags; without a pair, that of an open tag."""
+    """The content of the last pair of answer tags; without a pair, the content of an open tag."""
     close = text.rfind(_ANSWER_CLOSE)
     start = text.rfind(_ANSWER_OPEN, 0, close if close >= 0 else len(text))
     if start < 0:

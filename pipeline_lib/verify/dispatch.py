@@ -148,7 +148,9 @@ class AnswerBook:
     def __init__(self, *, kind: Kind[Any], verifier: Verifier) -> None:
         self._trial = kind.equality_trial
         self._verifier = verifier
-        self._form_of = answer_form(kind) or self._unlike_any
+        self._form_of = answer_form(kind) or (
+            lambda text: f"{len(self._first)}: {text}" if text.strip() else None
+        )
         self._number_of: dict[str, int] = {}  # by form
         self._first: list[str] = []  # the form in which each answer first occurred
 
@@ -162,9 +164,6 @@ class AnswerBook:
             if number == len(self._first):
                 self._first.append(form)
         return self._number_of[form]
-
-    def _unlike_any(self, text: str) -> str | None:
-        return f"{len(self._first)}: {text}" if text.strip() else None
 
     def _earliest_equal(self, form: str) -> int:
         """The number of the earliest equal answer, else the next; answers without a verdict are different."""

@@ -138,6 +138,6 @@ def test_the_solver_agrees_with_brute_force(numbers, target):
     ],
 )
 def test_a_check_has_the_steps_with_their_own_results(response, expected):
-    """The operands are those of the response; what is no whole number is a question mark."""
+    """The operands are as in the response; what is no whole number is a question mark."""
     assert COUNTDOWN.check_text is not None
     assert COUNTDOWN.check_text(response) == expected

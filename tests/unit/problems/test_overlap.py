@@ -68,7 +68,7 @@ slices = st.builds(
 
 @given(questions=st.lists(slices, min_size=2, max_size=5))
 def test_agrees_with_the_definition(questions: list[list[str]]):
-    """Counts equal those of comparing all runs of all questions pairwise."""
+    """Counts equal the counts of comparing all runs of all questions pairwise."""
     problems = [problem_of(str(n), " ".join(words)) for n, words in enumerate(questions)]
     half = len(problems) // 2
     train, test = problems[:half], problems[half:]

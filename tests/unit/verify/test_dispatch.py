@@ -214,7 +214,7 @@ def test_two_at_once_get_two():
 
 
 def test_other_params_close_it(processes):
-    """The limits that a verifier was opened with are those of every batch it judges."""
+    """The limits that a verifier was opened with hold for every batch it judges."""
     first = judged()
     started = processes()
     second = judged(OTHER_PARAMS)

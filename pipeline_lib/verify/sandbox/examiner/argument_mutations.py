@@ -190,7 +190,7 @@ def inside(
 
 
 def overwrite(target: Any, content: Any) -> None:
-    """Replace the content of a container by that of the candidate's copy, if the types agree."""
+    """Replace the content of a container by the content of the candidate's copy, if the types agree."""
     if type(content) is not type(target):
         return
     if isinstance(target, tuple):

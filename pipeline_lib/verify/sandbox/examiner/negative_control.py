@@ -158,7 +158,9 @@ class NegativeControl:
 
     def _checked(self, value: Any) -> Any:
         """The operand of an order comparison, which is vacuous with NaN."""
-        if _holds_nan(value):
+        plain = value.tolist() if type(value).__module__ == "numpy" else value
+        parts = inside(plain, _COLLECTIONS, _DEPTH)
+        if any(isinstance(part, float) and math.isnan(part) for part in parts):
             is_proven = self._session.sent_nan and "nan" not in self._run.tests.lower()
             self._end("a comparison with NaN", is_proven=is_proven)
         return value
@@ -221,13 +223,6 @@ _CHANGES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     ((set, frozenset), lambda value: value ^ {"~"}),
     (dict, lambda value: {**value, "~": "~"}),
 )
-
-
-def _holds_nan(value: Any) -> bool:
-    parts = inside(
-        value.tolist() if type(value).__module__ == "numpy" else value, _COLLECTIONS, _DEPTH
-    )
-    return any(isinstance(part, float) and math.isnan(part) for part in parts)
 
 
 class Replay(Channel):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-_environment = os.environ  # noqa: TID251 - that of the tests
+_environment = os.environ  # noqa: TID251 - of the tests
 _GENERATORS = {"random": ("getstate", "setstate"), "numpy.random": ("get_state", "set_state")}
 """Functions that get and set the state of a generator of random numbers, by module."""
 _INSIDE: dict[str, Callable[[Any], object]] = {

@@ -123,7 +123,7 @@ class Session:
     def request(self, *operands: Any, role: Role | None = None) -> Any:
         """Send an operation with its operands, and return the reply or raise the exception in it.
 
-        The role is that of an object in the reply.
+        ``role`` is the role of an object in the reply.
         """
         if self.fault is not None:
             raise CandidateFaultError(self.fault.detail)
@@ -135,21 +135,15 @@ class Session:
             if error is self.last_raised or isinstance(error, MemoryError):
                 raise
             # An error caused by a malformed reply must not look like an exception of the tests.
-            raise self._refuse_for(error) from error
+            is_sent = isinstance(error, FrameTooLargeError | NotPlainError)
+            what = f"the candidate sent {error}" if is_sent else NO_ANSWER
+            is_gone = isinstance(error, ChannelClosedError)
+            raise self.refuse(Status.CRASHED, GONE if is_gone else what) from error
 
     def refuse(self, status: Status, detail: str) -> CandidateFaultError:
         """End the run: every later request raises such an exception, too."""
         self.fault = self.fault or ExaminerResult(status, detail)
         return CandidateFaultError(self.fault.detail)
-
-    def _refuse_for(self, error: Exception) -> CandidateFaultError:
-        match error:
-            case ChannelClosedError():
-                return self.refuse(Status.CRASHED, GONE)
-            case FrameTooLargeError() | NotPlainError():
-                return self.refuse(Status.CRASHED, f"the candidate sent {error}")
-            case _:
-                return self.refuse(Status.CRASHED, NO_ANSWER)
 
     def _send(self, verb: str, value: object) -> None:
         """Send what the tests pass to the candidate or give it as a reply."""

@@ -89,7 +89,11 @@ class NamespaceJail(Jail):
         _unshare_as_self(procfs, kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | others)
         os.close(procfs)
         socket.sethostname("sandbox")
-        _continue_as_first_process()
+        if child := os.fork():
+            os.closerange(3, 65536)
+            os.waitpid(child, 0)
+            os._exit(0)
+        kernel.die_with_parent()
 
     def fork_candidate(self) -> int:  # type: ignore[explicit-override]
         """The child is PID 1 of a new PID namespace."""
@@ -200,15 +204,6 @@ def _unshare_as_self(procfs: int, flags: int) -> None:
         descriptor = os.open(f"self/{name}", os.O_WRONLY, dir_fd=procfs)
         os.write(descriptor, content.encode())
         os.close(descriptor)
-
-
-def _continue_as_first_process() -> None:
-    child = os.fork()
-    if child:
-        os.closerange(3, 65536)
-        os.waitpid(child, 0)
-        os._exit(0)
-    kernel.die_with_parent()
 
 
 def _mount_scratch(options: str, sources: Iterable[pathlib.Path], *, root: pathlib.Path) -> None:

@@ -239,15 +239,11 @@ def _template(machine: str, *, may_write_files: bool) -> bytes:
     ]
     bodies = {number: body for calls, body in rules for number in _numbers(calls, machine)}
     head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _KILL]
-    code = [*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(_ranges(bodies))]
+    # Start of each range of call numbers with the same body; unlisted numbers are refused.
+    by_body = itertools.groupby(range(max(bodies) + 2), lambda n: bodies.get(n, [_EPERM]))
+    ranges = [(next(numbers), body) for body, numbers in by_body]
+    code = [*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(ranges)]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
-
-
-def _ranges(bodies: dict[int, _Body]) -> list[tuple[int, _Body]]:
-    """Start of each range of call numbers with the same body; unlisted numbers are refused."""
-    numbers = range(max(bodies) + 2)
-    by_body = itertools.groupby(numbers, lambda number: bodies.get(number, [_EPERM]))
-    return [(next(numbers), body) for body, numbers in by_body]
 
 
 def _search(ranges: list[tuple[int, _Body]]) -> _Body:

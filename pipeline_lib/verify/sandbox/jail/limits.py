@@ -90,7 +90,7 @@ class Watch:
         return self._num_bytes > MAX_OUTPUT_BYTES
 
     def _take(self) -> bool:
-        # Spliced, not read: the memory of this process is that of all later candidates.
+        # Spliced, not read: all later candidates inherit the memory of this process.
         moved = os.splice(self._output, self._kept, 1 << 16)
         self._num_bytes += moved
         return bool(moved)

@@ -122,7 +122,7 @@ class ExaminerProcess:
 
     It outlives candidates because a fork costs more than most tests. Only plain values and trusted
     tests can change its state; it retires after a run that may have left state behind. Its CPU
-    limit is that of one run times their number.
+    limit is the limit of one run times their number.
     """
 
     def __init__(self, jail: Jail, memory_bytes: int, cpu_seconds: int) -> None:

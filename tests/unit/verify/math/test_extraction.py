@@ -66,7 +66,7 @@ FOUND = {
         ('{"answer": "7"}', "7"),
         ("\\fbox{7}", "7"),
     ],
-    # Without any marker, the number of the last line counts, or that of its last equation.
+    # Without any marker, the number of the last line counts, or the number of its last equation.
     MathRule.LAST_NUMBER: [
         ("48 / 2 = 24\nShe sold 48 and then 24.", "24"),
         ("The percentage of flowers that are not roses is 75%.", "75%"),

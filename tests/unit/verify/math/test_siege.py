@@ -1,6 +1,6 @@
 """Generated pairs by class: wrong answers that look right, right ones in another notation.
 
-The classes are those of `benchmarks/math_verifier_errors.py` and `benchmarks/siege_math.py`, which count
+The classes are in `benchmarks/math_verifier_errors.py` and `benchmarks/siege_math.py`, which count
 them for any commit.
 """
 
