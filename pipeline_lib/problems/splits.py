@@ -69,33 +69,29 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         "bootstrap": params.bootstrap_problems,
     }
     removed: dict[str, Any] = {"loaded": {}, "duplicates": 0, "unusable_golds": ()}
-    if params.dataset == countdown.NAME:
+    is_countdown = params.dataset == countdown.NAME
+    is_words = params.dataset == word_problems.NAME
+    if is_countdown:
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
-    elif params.dataset == word_problems.NAME:
+    elif is_words:
         drawn = word_problems.splits(params.word_problems, seed=seed, counts=wanted)
     else:
         pools, removed = _clean(params, gold_problem)
         drawn = _divide(params, pools, wanted, seed)
-    training = [*drawn["train"], *drawn["bootstrap"]]
+    test, training = drawn["test"], [*drawn["train"], *drawn["bootstrap"]]
     return Splits(
         bootstrap=tuple(drawn["bootstrap"]),
         train=tuple(drawn["train"]),
-        test=tuple(drawn["test"]),
+        test=tuple(test),
         report=SplitReport(
             **removed,
             wanted=wanted,
             drawn={name: len(problems) for name, problems in drawn.items()},
-            overlap=overlap_report(training, drawn["test"]),
-            unseen_number_sets=(
-                countdown.unseen_number_sets(drawn["test"], training)
-                if params.dataset == countdown.NAME
-                else None
-            ),
-            unseen_templates=(
-                word_problems.unseen_templates(drawn["test"], training)
-                if params.dataset == word_problems.NAME
-                else None
-            ),
+            overlap=overlap_report(training, test),
+            unseen_number_sets=countdown.unseen_number_sets(test, training)
+            if is_countdown
+            else None,
+            unseen_templates=word_problems.unseen_templates(test, training) if is_words else None,
         ),
     )
 
