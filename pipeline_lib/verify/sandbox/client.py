@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner.session import GONE
-from pipeline_lib.verify.sandbox.jail.limits import MESSAGE_BYTES, wall_seconds
+from pipeline_lib.verify.sandbox.jail.isolation import MESSAGE_BYTES, wall_seconds
 
 PACKAGE_ROOT = pathlib.Path(__file__).parents[3]
 _LAUNCH = (

@@ -27,7 +27,7 @@ from pipeline_lib.verify.sandbox.client import (
     TestSuite,
 )
 from pipeline_lib.verify.sandbox.jail import kernel
-from pipeline_lib.verify.sandbox.jail.limits import wall_seconds
+from pipeline_lib.verify.sandbox.jail.isolation import wall_seconds
 
 IMAGE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 _OWN_FILES = "pipeline_lib"

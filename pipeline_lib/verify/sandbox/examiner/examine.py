@@ -9,11 +9,11 @@ import re
 import traceback
 
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.sandbox.examiner.argument_mutations import TESTS_FILE
 from pipeline_lib.verify.sandbox.examiner.negative_control import NegativeControl
 from pipeline_lib.verify.sandbox.examiner.proxies import make_proxy
 from pipeline_lib.verify.sandbox.examiner.rewriting import to_original
 from pipeline_lib.verify.sandbox.examiner.session import ExaminerResult, Role, Session
+from pipeline_lib.verify.sandbox.examiner.shared_state import TESTS_FILE
 from pipeline_lib.verify.sandbox.examiner.test_run import TestRun
 from pipeline_lib.verify.sandbox.protocol import Channel
 

@@ -19,9 +19,9 @@ from typing import Any, NoReturn
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner import rewriting
-from pipeline_lib.verify.sandbox.examiner.argument_mutations import identity_fault, inside
 from pipeline_lib.verify.sandbox.examiner.rewriting import CandidateError
 from pipeline_lib.verify.sandbox.examiner.session import ExaminerResult, Session
+from pipeline_lib.verify.sandbox.examiner.shared_state import identity_fault, inside
 from pipeline_lib.verify.sandbox.examiner.test_run import TestRun
 from pipeline_lib.verify.sandbox.protocol import Channel, NotPlainError, decode, encode
 

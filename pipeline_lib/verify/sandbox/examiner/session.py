@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.sandbox.examiner.argument_mutations import inside, overwrite, read_names
-from pipeline_lib.verify.sandbox.examiner.process_state import ProcessState
 from pipeline_lib.verify.sandbox.examiner.rewriting import (
     Raised,
     rebuild_exception,
     to_candidate_error,
+)
+from pipeline_lib.verify.sandbox.examiner.shared_state import (
+    ProcessState,
+    inside,
+    overwrite,
+    read_names,
 )
 from pipeline_lib.verify.sandbox.protocol import (
     SUBCLASS_MARK,

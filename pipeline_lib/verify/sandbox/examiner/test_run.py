@@ -17,10 +17,10 @@ from typing import Any
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner import pytest_stand_in
-from pipeline_lib.verify.sandbox.examiner.argument_mutations import TESTS_FILE
 from pipeline_lib.verify.sandbox.examiner.proxies import CLASS_NAME, EntryPoint, Opaque, make_proxy
 from pipeline_lib.verify.sandbox.examiner.rewriting import HANDLER_NAMES, unwrap_in_handlers
 from pipeline_lib.verify.sandbox.examiner.session import Role, Session
+from pipeline_lib.verify.sandbox.examiner.shared_state import TESTS_FILE
 from pipeline_lib.verify.sandbox.protocol import Channel
 
 _CATCHES = re.compile(r"\b(except|with)\b")

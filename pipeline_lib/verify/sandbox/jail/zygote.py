@@ -25,8 +25,14 @@ from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner.examine import examine
 from pipeline_lib.verify.sandbox.jail import kernel
 from pipeline_lib.verify.sandbox.jail.candidate_process import MODULE, CandidateServer, serve_calls
-from pipeline_lib.verify.sandbox.jail.isolation import JAILS, Jail, lock_down, process_filter
-from pipeline_lib.verify.sandbox.jail.limits import MESSAGE_BYTES, Watch
+from pipeline_lib.verify.sandbox.jail.isolation import (
+    JAILS,
+    MESSAGE_BYTES,
+    Jail,
+    Watch,
+    lock_down,
+    process_filter,
+)
 from pipeline_lib.verify.sandbox.protocol import Channel
 
 _WARM_MODULES = """
