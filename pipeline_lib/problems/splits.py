@@ -53,12 +53,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     Countdown and word problems are generated. Other data sets keep their official train and test splits if they have both;
     otherwise their one split is divided, in the wanted proportion if it is too small. The test split
     holds whole ARC puzzles. The bootstrap split is taken from the problems that the train split leaves,
-    of which there may be none.
-
-    Args:
-        params: sizes and source.
-        seed: the root seed.
-        gold_problem: returns the reason that a gold is unusable; such problems are removed and counted.
+    of which there may be none. Problems with a reason by ``gold_problem`` are removed and counted.
 
     Raises:
         BadInputError: the data is unusable, a split is empty, or train and test overlap.

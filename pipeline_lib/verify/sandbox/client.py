@@ -75,13 +75,9 @@ class RunReport:
 class JailedInterpreter:
     """One warm interpreter in one jail; runs are serialized, from any thread.
 
-    Args:
-        jail: ``namespace``, ``landlock``, or ``container`` in a container of its own.
-        timeout_s: CPU seconds of one program; the wall-clock limit is ``wall_seconds(timeout_s)``.
-        memory_bytes: Address space of the candidate's process.
-
-    Raises:
-        JailRefusedError: the jail cannot be entered here.
+    ``jail`` is ``namespace``, ``landlock``, or ``container`` in a container of its own. A program has
+    ``timeout_s`` CPU seconds, and its process ``memory_bytes`` of address space. JailRefusedError: the
+    jail cannot be entered here.
     """
 
     def __init__(self, jail: str, *, timeout_s: float, memory_bytes: int) -> None:

@@ -44,15 +44,10 @@ _PROBE_TIMEOUT_S = 10.0
 
 
 class DockerSandbox:
-    """Runs each program in a container of its own.
+    """Runs each program in a container of its own, with the limits of a `JailedInterpreter`.
 
-    Args:
-        timeout_s: CPU seconds of one program, as in the other tiers; after the container's start.
-        memory_bytes: Address space of the candidate's process.
-        image: A local image with ``python3``; it is never pulled.
-
-    Raises:
-        JailRefusedError: no client, no daemon, or no such image.
+    ``image`` is a local image with ``python3``; it is never pulled. JailRefusedError: no client, no
+    daemon, or no such image.
     """
 
     tier = "docker"

@@ -30,11 +30,9 @@ _DATA_MODULES = frozenset({"typing", "dataclasses", "enum", "collections", "__fu
 
 
 class TestRun:
-    """The tests of one entry point.
+    """The tests of one function, or of a class by a name in CapWords.
 
-    Args:
-        tests: Top-level asserts that call it by name, ``check(candidate)``, or test cases.
-        entry_point: The function under test, or a class by a name in CapWords.
+    They are top-level asserts that call it by name, ``check(candidate)``, or test cases.
     """
 
     __test__ = False  # not pytest's

@@ -57,8 +57,7 @@ _CPU_CHECK_S = 0.02
 class Jail:
     """For a process in a container of its own, which isolates files and network.
 
-    Args:
-        packages: Folders of third-party packages that exist in the jail.
+    ``packages`` are the folders of third-party packages that exist in the jail.
     """
 
     may_write_files = True
