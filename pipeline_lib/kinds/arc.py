@@ -1,6 +1,5 @@
 """Output grids of ARC puzzles."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -39,11 +38,7 @@ class PuzzleInput:
 
 
 def puzzle_input_of(problem_id: str) -> PuzzleInput:
-    """Inverse of :attr:`PuzzleInput.problem_id`.
-
-    Raises:
-        BadInputError: it is not the id of an ARC problem.
-    """
+    """Inverse of :attr:`PuzzleInput.problem_id`; BadInputError: it is not the id of an ARC problem."""
     puzzle_id, _, index = problem_id.rpartition("/")
     if not puzzle_id or not (index.isascii() and index.isdigit()):
         raise BadInputError(f"{problem_id!r} is no id of an ARC problem, as in 0a1d4ef5/0")
@@ -52,10 +47,6 @@ def puzzle_input_of(problem_id: str) -> PuzzleInput:
 
 class _Line(BaseModel):
     gold: Annotated[Any, AfterValidator(grid_of)]
-
-
-def _read_line(row: Mapping[str, Any]) -> ArcGold:
-    return ArcGold(output=_Line.model_validate(row).gold)
 
 
 ARC = Kind(
@@ -68,7 +59,7 @@ ARC = Kind(
     judge="pipeline_lib.verify.arc:open_judge",
     answer_form="pipeline_lib.verify.arc:answer_form",
     show_gold=lambda gold: grid_text(gold.output),
-    read_line=_read_line,
+    read_line=lambda row: ArcGold(output=_Line.model_validate(row).gold),
     write_line=lambda gold: {"gold": [list(row) for row in gold.output]},
     split_unit=lambda problem_id: puzzle_input_of(problem_id).puzzle_id,
     # A row of one colour occurs in most puzzles.

@@ -24,9 +24,7 @@ def given_beside(prompt: str, name: str) -> str:
     """Source of the prompt's functions and classes other than ``name``; empty if there are none.
 
     Some tests use them. They are taken from the prompt, so that a model cannot redefine them.
-
-    Raises:
-        SyntaxError: the prompt is not the head of a Python function.
+    SyntaxError: the prompt is not the head of a Python function.
     """
     body = ast.parse(f"{prompt}\n    pass\n").body
     beside = [n for n in body if not (isinstance(n, ast.FunctionDef) and n.name == name)]

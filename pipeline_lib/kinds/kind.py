@@ -34,7 +34,7 @@ class Kind(Generic[G]):
 
     Verification is named, not imported, so that sampling does not depend on it: ``judge``,
     ``answer_form`` and ``gold_check`` take ``package.module:function``. The keys of stages that
-    verify cover these modules (`stages.keys.NAMED_IMPORTS`).
+    verify cover these modules (`store.keys.NAMED_IMPORTS`).
     """
 
     name: str
@@ -49,7 +49,7 @@ class Kind(Generic[G]):
     """Worked solutions in the requested answer format, for SFT; from the gold and the data set's
     solution."""
     judge: str | Callable[[G, str], Verdict]
-    """Name of a `verification.judges.JudgeOpener`, or a pure function that needs no such module."""
+    """Name of a `verify.judges.JudgeOpener`, or a pure function that needs no such module."""
     answer_form: str | Callable[[str], str | None] | None = None
     """Function, or its name, from a text to the canonical spelling of its answer, read without the
     gold; it gives None for a text without an answer. None: answers are never equal, so there is
@@ -114,11 +114,7 @@ class DistinctIds:
     _places: dict[str, int] = field(default_factory=dict)
 
     def add(self, name: str, *, path: pathlib.Path, number: int) -> None:
-        """Add the id of line ``number``.
-
-        Raises:
-            BadInputError: an earlier line has it.
-        """
+        """Add the id of line ``number``; BadInputError: an earlier line has it."""
         if self._places.setdefault(name, number) != number:
             shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
             raise BadInputError(

@@ -13,7 +13,7 @@ from pipeline_lib.kinds.kind import Kind
 class ProgramGold:
     """Pairs of input and expected output, all of which must agree.
 
-    ``tolerance`` is that of numbers among the tokens, absolute or relative; ``exact`` compares
+    ``tolerance`` is for numbers among the tokens, absolute or relative; ``exact`` compares
     lines without white space at their ends, otherwise tokens are compared.
     """
 

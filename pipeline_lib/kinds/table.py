@@ -20,12 +20,12 @@ def kind_of(gold: Gold) -> Kind[Any]:
 
 
 def judge_modules() -> tuple[str, ...]:
-    """Modules of judges and answer forms, which `verification.judges` imports by name."""
+    """Modules of judges and answer forms, which `verify.judges` imports by name."""
     return _modules(name for kind in KINDS.values() for name in (kind.judge, kind.answer_form))
 
 
 def gold_check_modules() -> tuple[str, ...]:
-    """Modules of gold checks, which `verification.golds` imports by name."""
+    """Modules of gold checks, which `verify.golds` imports by name."""
     return _modules(kind.gold_check for kind in KINDS.values())
 
 

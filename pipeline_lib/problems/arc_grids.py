@@ -1,6 +1,6 @@
 """ARC puzzles as problems: one per test input, each shown with all demonstrations of its puzzle.
 
-A puzzle is pairs of grids that follow one rule. Tokenization is in `latent`. Editions must not be
+A puzzle is pairs of grids that follow one rule. Tokenization is in `systems.prr.data`. Editions must not be
 combined: ARC-AGI-2 repeats most puzzles of ARC-AGI-1.
 """
 
@@ -21,21 +21,6 @@ _GridField = Annotated[Grid, BeforeValidator(grid_of)]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-class Pair(BaseModel, frozen=True):
-    """An input grid with its output grid."""
-
-    input: _GridField
-    output: _GridField
-
-
-class Puzzle(BaseModel, frozen=True):
-    """Demonstration pairs of a rule, and test pairs."""
-
-    id: str
-    train: Annotated[tuple[Pair, ...], Field(min_length=1)]
-    test: Annotated[tuple[Pair, ...], Field(min_length=1)]
-
-
 class OpenPair(BaseModel, frozen=True):
     """An input grid, with its output grid if known."""
 
@@ -43,12 +28,24 @@ class OpenPair(BaseModel, frozen=True):
     output: _GridField | None = None
 
 
+class Pair(OpenPair, frozen=True):
+    """An input grid with its output grid."""
+
+    output: _GridField
+
+
 class Challenge(BaseModel, frozen=True):
-    """A puzzle whose test outputs may be missing, as in a competition."""
+    """Demonstration pairs of a rule, and test pairs whose outputs may be missing, as in a competition."""
 
     id: str
     train: Annotated[tuple[Pair, ...], Field(min_length=1)]
     test: Annotated[tuple[OpenPair, ...], Field(min_length=1)]
+
+
+class Puzzle(Challenge, frozen=True):
+    """A challenge whose test outputs are known."""
+
+    test: Annotated[tuple[Pair, ...], Field(min_length=1)]
 
 
 def read_puzzle(row: RawRow, model: type[_Model]) -> _Model:

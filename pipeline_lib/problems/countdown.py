@@ -84,9 +84,7 @@ def generate(
     """Draw ``count`` distinct solvable problems that are not in ``exclude``; numbers are sorted.
 
     Draw number n depends on ``seed`` and n alone; ``allowed`` is True for usable number sets.
-
-    Raises:
-        BadInputError: the ranges in ``params`` hold too few distinct problems.
+    BadInputError: the ranges in ``params`` hold too few distinct problems.
     """
     seen = set(exclude)
     problems: list[Problem] = []

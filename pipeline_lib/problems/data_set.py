@@ -129,18 +129,14 @@ def _file_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for number, fields in enumerate(_parquet_rows(file), start=1):
             yield f"{file} row {number}", fields
     elif file.suffix == ".json":
-        yield str(file), _whole_file(file)
+        value = read_json(file)
+        if not isinstance(value, dict):
+            raise BadInputError(f"{file}: expected a JSON object, got {type(value).__name__}")
+        # One row; its id defaults to the file's name.
+        yield str(file), {"id": file.stem, **value}
     else:
         for number, fields in numbered_json_lines(file):
             yield f"{file}:{number}", fields
-
-
-def _whole_file(file: pathlib.Path) -> dict[str, Any]:
-    """The one row of a JSON file; its id defaults to the file's name."""
-    value = read_json(file)
-    if not isinstance(value, dict):
-        raise BadInputError(f"{file}: expected a JSON object, got {type(value).__name__}")
-    return {"id": file.stem, **value}
 
 
 def _parquet_rows(file: pathlib.Path) -> list[dict[str, Any]]:

@@ -50,10 +50,8 @@ def check_data_set(name: str, known: Collection[str] = (*GENERATED, *DATA_SETS))
 def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
     """The problems of every official split that ``source`` holds, in the order of its files.
 
-    Args:
-        name: a key of ``DATA_SETS``.
-        source: a folder in the publisher's format or in a hub's parquet export, or a hub id
-            such as ``openai/gsm8k``.
+    ``name`` is a key of ``DATA_SETS``; ``source`` is a folder in the publisher's format or in a hub's
+    parquet export, or a hub id such as ``openai/gsm8k``.
 
     Raises:
         BadInputError: an unknown name, no files, unusable rows, an empty split, or a repeated id;

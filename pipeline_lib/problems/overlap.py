@@ -9,20 +9,11 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Problem, Row
 
 NGRAM_WORDS = 13
 _MAX_SAMPLES = 20
 _WORD = re.compile(r"\w+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OverlapSample:
-    """A 13-gram that a test question shares with a train question."""
-
-    test_id: str
-    train_id: str
-    words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +25,8 @@ class OverlapReport:
     num_test: int
     touched_train: int
     touched_test: int
-    samples: tuple[OverlapSample, ...]
-    """At most 20, one per touched test problem, in the order of the test set."""
+    samples: tuple[Row, ...]
+    """``test_id``, ``train_id`` and the shared ``words`` of at most 20 test problems, in their order."""
 
 
 def normalized_question(text: str) -> str:
@@ -56,14 +47,14 @@ def overlap_report(train: Sequence[Problem], test: Sequence[Problem]) -> Overlap
         for ngram in set(_ngrams(problem)):
             tests_of.setdefault(ngram, []).append(position)
     touched_train = 0
-    first_touch: dict[int, OverlapSample] = {}
+    first_touch: dict[int, Row] = {}
     for problem in train:
         shared = [ngram for ngram in _ngrams(problem) if ngram in tests_of]
         touched_train += bool(shared)
         for ngram in shared:
             for position in tests_of[ngram]:
-                sample = OverlapSample(test_id=test[position].id, train_id=problem.id, words=ngram)
-                first_touch.setdefault(position, sample)
+                ids = {"test_id": test[position].id, "train_id": problem.id}
+                first_touch.setdefault(position, {**ids, "words": ngram})
     return OverlapReport(
         ngram_words=NGRAM_WORDS,
         num_train=len(train),

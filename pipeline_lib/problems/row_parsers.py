@@ -121,9 +121,7 @@ def entry_point(asserts: Sequence[str]) -> str | None:
 
     Outer calls come before those in their arguments. A builtin is taken only if every assert calls no
     other function: ``set`` in ``set(f(x)) == {1}`` is skipped, but one problem asks for a ``sum``.
-
-    Raises:
-        SyntaxError: an assert is not Python.
+    SyntaxError: an assert is not Python.
     """
     called = [list(_called_names(ast.parse(line))) for line in asserts]
     in_all = [name for name in called[0] if all(name in names for names in called)]

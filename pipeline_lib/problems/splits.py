@@ -53,12 +53,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     Countdown and word problems are generated. Other data sets keep their official train and test splits if they have both;
     otherwise their one split is divided, in the wanted proportion if it is too small. The test split
     holds whole ARC puzzles. The bootstrap split is taken from the problems that the train split leaves,
-    of which there may be none.
-
-    Args:
-        params: sizes and source.
-        seed: the root seed.
-        gold_problem: returns the reason that a gold is unusable; such problems are removed and counted.
+    of which there may be none. Problems with a reason by ``gold_problem`` are removed and counted.
 
     Raises:
         BadInputError: the data is unusable, a split is empty, or train and test overlap.
@@ -69,33 +64,29 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         "bootstrap": params.bootstrap_problems,
     }
     removed: dict[str, Any] = {"loaded": {}, "duplicates": 0, "unusable_golds": ()}
-    if params.dataset == countdown.NAME:
+    is_countdown = params.dataset == countdown.NAME
+    is_words = params.dataset == word_problems.NAME
+    if is_countdown:
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
-    elif params.dataset == word_problems.NAME:
+    elif is_words:
         drawn = word_problems.splits(params.word_problems, seed=seed, counts=wanted)
     else:
         pools, removed = _clean(params, gold_problem)
         drawn = _divide(params, pools, wanted, seed)
-    training = [*drawn["train"], *drawn["bootstrap"]]
+    test, training = drawn["test"], [*drawn["train"], *drawn["bootstrap"]]
     return Splits(
         bootstrap=tuple(drawn["bootstrap"]),
         train=tuple(drawn["train"]),
-        test=tuple(drawn["test"]),
+        test=tuple(test),
         report=SplitReport(
             **removed,
             wanted=wanted,
             drawn={name: len(problems) for name, problems in drawn.items()},
-            overlap=overlap_report(training, drawn["test"]),
-            unseen_number_sets=(
-                countdown.unseen_number_sets(drawn["test"], training)
-                if params.dataset == countdown.NAME
-                else None
-            ),
-            unseen_templates=(
-                word_problems.unseen_templates(drawn["test"], training)
-                if params.dataset == word_problems.NAME
-                else None
-            ),
+            overlap=overlap_report(training, test),
+            unseen_number_sets=countdown.unseen_number_sets(test, training)
+            if is_countdown
+            else None,
+            unseen_templates=word_problems.unseen_templates(test, training) if is_words else None,
         ),
     )
 
@@ -175,7 +166,9 @@ def _divide(
         test, rest = _take_units(ordered["test"], wanted["test"]), ordered["train"]
     else:
         pool = next(iter(ordered.values()), [])
-        test = _take_units(pool, _count_test(len(pool), wanted))
+        both = wanted["train"] + wanted["test"]
+        share = max(1, round(len(pool) * wanted["test"] / both))
+        test = _take_units(pool, wanted["test"] if both <= len(pool) else share)
         rest = pool[len(test) :]
     train = rest[: wanted["train"]]
     if not train or not test:
@@ -196,13 +189,6 @@ def _take_units(ordered: Sequence[Problem], count: int) -> list[Problem]:
 
 def _unit(problem: Problem) -> str:
     return problem.kind.split_unit(problem.id)
-
-
-def _count_test(available: int, wanted: Mapping[str, int]) -> int:
-    both = wanted["train"] + wanted["test"]
-    if both <= available:
-        return wanted["test"]
-    return max(1, round(available * wanted["test"] / both))
 
 
 def _refuse_overlap(

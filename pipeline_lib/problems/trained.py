@@ -35,9 +35,7 @@ def write_record(folder: pathlib.Path, problems: Iterable[Asked], *, start: str)
     """Write the record of a model that was made from ``start``, a folder or hub id, and trained on ``problems``.
 
     There is none if neither was trained on a known problem.
-
-    Raises:
-        CorruptArtifactError: the record of ``start`` is damaged.
+    CorruptArtifactError: the record of ``start`` is damaged.
     """
     digests = sorted(_read(start).union(*map(_digests, problems)))
     if digests:
@@ -48,9 +46,7 @@ def trained_on(models: Mapping[str, str], problems: Sequence[Asked]) -> list[str
     """A sentence for each of ``models``, folders or hub ids by name, that was trained on some of ``problems``.
 
     A problem was trained on if its id or its normalized question was.
-
-    Raises:
-        CorruptArtifactError: a record is damaged.
+    CorruptArtifactError: a record is damaged.
     """
     found = []
     for name, model in models.items():

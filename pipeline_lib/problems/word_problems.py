@@ -242,7 +242,9 @@ def _generate(
             )
         random = child_random(seed, "word problem", index)
         name = names[index % len(names)]
-        numbers = _draw_numbers(allowed[name], random)
+        # Most draws of a division have no whole result.
+        while (numbers := _try_numbers(allowed[name], random)) is None:
+            pass
         dry += 1
         if (name, numbers) in seen:
             continue
@@ -252,15 +254,8 @@ def _generate(
         yield (name, numbers), _problem(name, allowed[name], numbers, random)
 
 
-def _draw_numbers(template: Template, random: Random) -> tuple[int, ...]:
-    """Numbers with whole, positive results up to a bound; most draws of a division have none."""
-    while True:
-        numbers = _try_numbers(template, random)
-        if numbers is not None:
-            return numbers
-
-
 def _try_numbers(template: Template, random: Random) -> tuple[int, ...] | None:
+    """Numbers, if their results are whole, positive and up to a bound."""
     values: dict[str, int] = {}
     for left, sign, right, _ in template.steps:
         first, second = (random.randint(*limits) for limits in _RANGES[sign])

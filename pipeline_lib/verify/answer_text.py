@@ -186,16 +186,13 @@ def last_boxes(text: str, command: str = _BOXED) -> list[str]:
         if not content.strip() and not boxes:
             empty = [content]
             continue
-        if boxes and not _joined(text, group_end, next_start):
+        # A box inside another one starts before that one ends.
+        near = group_end <= next_start <= group_end + _MAX_JOINT_CHARS
+        if boxes and not (near and _JOINT.fullmatch(text, group_end, next_start)):
             break
         boxes.insert(0, content)
         next_start = start
     return boxes or empty
-
-
-def _joined(text: str, start: int, end: int) -> bool:
-    # A box inside another one starts before that one ends.
-    return start <= end <= start + _MAX_JOINT_CHARS and bool(_JOINT.fullmatch(text, start, end))
 
 
 def _group_after(text: str, position: int) -> tuple[str, int] | None:

@@ -9,7 +9,6 @@ Nothing is evaluated; all functions take linear time.
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pipeline_lib.grids import Grid, grid_json, grid_of
@@ -51,14 +50,8 @@ class Rule(StrEnum):
     ROWS = "rows"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """Rows of numerals as found in a text; possibly ragged or out of the range of colours."""
-
-    rows: Sequence[Sequence[str]]
-    rule: Rule
-    position: int = 0
-    """The end of a list of lists, or the start of the last row, in the text that was searched."""
+_Found = tuple[list[list[str]], Rule]
+"""Rows of numerals as found in a text, possibly ragged or out of the range of colours, and the rule."""
 
 
 def judge(gold: ArcGold, text: str) -> Verdict:
@@ -71,9 +64,10 @@ def judge(gold: ArcGold, text: str) -> Verdict:
     found = _extract(text)
     if found is None:
         return Verdict(status=Status.UNPARSED, strict=False, lenient=False)
-    extracted = _listed(found.rows)[:MAX_SHOWN_CHARS]
+    rows, rule = found
+    extracted = _listed(rows)[:MAX_SHOWN_CHARS]
     try:
-        grid = _grid(found.rows)
+        grid = _grid(rows)
     except ValueError as error:
         detail: str | None = str(error)
     else:
@@ -81,10 +75,10 @@ def judge(gold: ArcGold, text: str) -> Verdict:
         extracted = grid_json(grid)
     return Verdict(
         status=Status.CORRECT if detail is None else Status.WRONG,
-        strict=detail is None and found.rule is Rule.FENCED_ROWS,
+        strict=detail is None and rule is Rule.FENCED_ROWS,
         lenient=detail is None,
         extracted=extracted,
-        rule=found.rule.value,
+        rule=rule.value,
         detail=detail,
     )
 
@@ -95,7 +89,7 @@ open_judge = pure_judge_opener(judge)
 def answer_form(text: str) -> str | None:
     """The grid in a text as a list of lists, read without the gold; None if there is none."""
     found = _extract(text)
-    return None if found is None else _listed(found.rows)
+    return None if found is None else _listed(found[0])
 
 
 def _extract(text: str) -> _Found | None:
@@ -105,16 +99,15 @@ def _extract(text: str) -> _Found | None:
     in_block = _in_block(blocks[-1]) if blocks else None
     in_tags = _last_written(visible[tagged]) if tagged else None
     if in_tags and tagged and (in_block is None or tagged.start > blocks[-1].start):
-        return replace(in_tags, rule=Rule.ANSWER_TAG)
+        return in_tags[0], Rule.ANSWER_TAG
     return in_block or _last_written(visible)
 
 
 def _in_block(block: FencedBlock) -> _Found | None:
     if block.closed and (rows := _asked_rows(block.content)):
-        return _Found(rows=rows, rule=Rule.FENCED_ROWS)
+        return rows, Rule.FENCED_ROWS
     written = _last_written(block.content)
-    rule = Rule.FENCED if block.closed else Rule.OPEN_FENCE
-    return replace(written, rule=rule) if written else None
+    return written and (written[0], Rule.FENCED if block.closed else Rule.OPEN_FENCE)
 
 
 def _asked_rows(block: str) -> list[list[str]]:
@@ -128,7 +121,7 @@ def _asked_rows(block: str) -> list[list[str]]:
 
 
 def _tagged(text: str) -> slice | None:
-    """The content of the last pair of answer tags; without a pair, that of an open tag."""
+    """The content of the last pair of answer tags; without a pair, the content of an open tag."""
     close = text.rfind(_ANSWER_CLOSE)
     start = text.rfind(_ANSWER_OPEN, 0, close if close >= 0 else len(text))
     if start < 0:
@@ -140,31 +133,17 @@ def _tagged(text: str) -> slice | None:
 def _last_written(text: str) -> _Found | None:
     """The last list of lists, or run of lines of digits, in ``text``."""
     ending = plain(text[-MAX_SEARCHED_CHARS:])
-    lists, rows = _last_lists(ending), _last_rows(ending)
-    if lists is None or rows is None:
-        return lists or rows
-    # The lines of a list of lists also match as rows; the list takes precedence.
-    return lists if lists.position > rows.position else rows
-
-
-def _last_lists(text: str) -> _Found | None:
-    for last in deque(_LISTS.finditer(text), maxlen=1):
-        rows = [_NUMERAL.findall(row) for row in _LIST.findall(last[0])]
-        return _Found(rows=rows, rule=Rule.LISTS, position=last.end())
-    return None
-
-
-def _last_rows(text: str) -> _Found | None:
-    lines = text.split("\n")
+    lists = next(iter(deque(_LISTS.finditer(ending), maxlen=1)), None)
+    lines = ending.split("\n")
     rows = [_cells(line) for line in lines]
-    last = max((number for number, row in enumerate(rows) if row), default=None)
-    if last is None:
-        return None
+    last = max((number for number, row in enumerate(rows) if row), default=-1)
+    # The lines of a list of lists also match as rows; the list takes precedence.
+    if lists and lists.end() > sum(len(line) + 1 for line in lines[: max(last, 0)]):
+        return [_NUMERAL.findall(row) for row in _LIST.findall(lists[0])], Rule.LISTS
     first = last
-    while first and rows[first - 1]:
+    while first > 0 and rows[first - 1]:
         first -= 1
-    position = sum(len(line) + 1 for line in lines[:last])
-    return _Found(rows=rows[first : last + 1], rule=Rule.ROWS, position=position)
+    return (rows[first : last + 1], Rule.ROWS) if last >= 0 else None
 
 
 def _cells(line: str) -> list[str]:

@@ -241,7 +241,7 @@ def has_operator(text: str) -> bool:
 
 
 def strip_latex(text: str) -> str:
-    """Replace signs of LaTeX and Markdown by those of arithmetic, and fractions by quotients.
+    """Replace signs of LaTeX and Markdown by signs of arithmetic, and fractions by quotients.
 
     Quotients are in square brackets, so that no parenthesis is closed across the end of a part.
     """

@@ -52,17 +52,14 @@ class Verifier(ExitStack):
             if item.text is not None and item.failure is None:
                 by_kind.setdefault(kind_of(item.gold), {})[position] = (item.gold, item.text)
         for kind, pairs in by_kind.items():
-            judged = self._judge_of(kind).judge(list(pairs.values()))
+            if kind not in self._judges:
+                opened = judge_opener(kind)(self._params, workers=self._workers)
+                self._judges[kind] = self.enter_context(opened)
+                self.callback(self._judges.pop, kind)
+            judged = self._judges[kind].judge(list(pairs.values()))
             for position, verdict in zip(pairs, judged, strict=True):
                 verdicts[position] = verdict
         return verdicts
-
-    def _judge_of(self, kind: Kind[Any]) -> Judge[Any]:
-        if kind not in self._judges:
-            opened = judge_opener(kind)(self._params, workers=self._workers)
-            self._judges[kind] = self.enter_context(opened)
-            self.callback(self._judges.pop, kind)
-        return self._judges[kind]
 
 
 def _without_text(failure: str | None) -> Verdict:
@@ -161,7 +158,9 @@ class AnswerBook:
     def __init__(self, *, kind: Kind[Any], verifier: Verifier) -> None:
         self._trial = kind.equality_trial
         self._verifier = verifier
-        self._form_of = answer_form(kind) or self._unlike_any
+        self._form_of = answer_form(kind) or (
+            lambda text: f"{len(self._first)}: {text}" if text.strip() else None
+        )
         self._number_of: dict[str, int] = {}  # by form
         self._first: list[str] = []  # the form in which each answer first occurred
 
@@ -175,9 +174,6 @@ class AnswerBook:
             if number == len(self._first):
                 self._first.append(form)
         return self._number_of[form]
-
-    def _unlike_any(self, text: str) -> str | None:
-        return f"{len(self._first)}: {text}" if text.strip() else None
 
     def _earliest_equal(self, form: str) -> int:
         """The number of the earliest equal answer, else the next; answers without a verdict are different."""

@@ -45,6 +45,17 @@ from pipeline_lib.store.files import check_output, numbered_json_lines, write_js
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Item, Verifier, open_verifier
 
+_BEGINNING_BYTES = 1 << 20
+MAX_SAMPLES = 20
+MAX_TAIL_CHARS = 160
+CHUNK_LINES = 2_048
+"""At the end of each chunk the last stragglers are waited for."""
+UNKNOWN = "recorded"
+"""Value of provenance fields that a file does not give."""
+
+OnProgress = Callable[[int, int], None]
+"""Called with the number of judged lines and of all lines."""
+
 
 def _written(value: Any) -> Any:
     # pydantic's str refuses lone surrogates, which model output may contain.
@@ -112,9 +123,6 @@ def read_lines(path: pathlib.Path) -> Iterator[Line]:
     faults.raise_any()
 
 
-_BEGINNING_BYTES = 1 << 20
-
-
 def _refuse_logs(path: pathlib.Path) -> None:
     """Name the format of a log of another program, instead of the fields that it lacks."""
     if not path.is_file():
@@ -171,17 +179,6 @@ def path_line(path: Path, problem: Problem) -> Row:
         "logprob": path.logprob,
         "text": path.text if path.error is None else None,
     }
-
-
-MAX_SAMPLES = 20
-MAX_TAIL_CHARS = 160
-CHUNK_LINES = 2_048
-"""At the end of each chunk the last stragglers are waited for."""
-UNKNOWN = "recorded"
-"""Value of provenance fields that a file does not give."""
-
-OnProgress = Callable[[int, int], None]
-"""Called with the number of judged lines and of all lines."""
 
 
 @dataclass(slots=True)

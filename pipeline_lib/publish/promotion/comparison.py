@@ -32,7 +32,7 @@ from pipeline_lib.study.policies import compare_groups, ks_of
 from pipeline_lib.study.study import METRICS_NAME, read_study
 from pipeline_lib.telemetry import read_events
 from pipeline_lib.train.rows.groups import read_groups
-from pipeline_lib.verify.version import VERIFIER_VERSION
+from pipeline_lib.verify import VERIFIER_VERSION
 
 _CANDIDATE = "candidate"
 _SEED = 0

@@ -16,7 +16,7 @@ from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.rows import builders
 from pipeline_lib.train.rows.builders import BuildContext
 from pipeline_lib.train.rows.groups import read_groups
-from pipeline_lib.verify.version import VERIFIER_VERSION
+from pipeline_lib.verify import VERIFIER_VERSION
 
 KIND = "traindata"
 

@@ -8,8 +8,8 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.store.files import check_output, write_json_lines, write_text
 from pipeline_lib.train.rows.builders import MAIN_TABLE, BuildContext, build
+from pipeline_lib.verify import VERIFIER_VERSION
 from pipeline_lib.verify.lines import groups_from_lines
-from pipeline_lib.verify.version import VERIFIER_VERSION
 
 
 def build_file(

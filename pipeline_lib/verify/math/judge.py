@@ -133,7 +133,7 @@ def answer_form(text: str) -> str | None:
 
 
 def _draft(gold: MathGold, text: str, asked: list[Question]) -> Verdict:
-    """The verdict, or, if SymPy must compare, that of a wrong answer; the question is appended."""
+    """The verdict, or, if SymPy must compare, the verdict on a wrong answer; the question is appended."""
     reference = _normalized(gold.answer)
     if reason := _states_nothing(reference):
         return not_judged(Status.VERIFIER_ERROR, reason)

@@ -54,11 +54,7 @@ class Forker:
         self._process: subprocess.Popen[bytes] | None = None
 
     def fork(self) -> tuple[socket.socket, int]:
-        """Socket and pid of a new process.
-
-        Raises:
-            ReasonloopError: none can be started.
-        """
+        """Socket and pid of a new process; ReasonloopError: none can be started."""
         with self._lock:
             for _ in range(1 + MAX_RESTARTS):
                 try:
@@ -135,11 +131,7 @@ class MathWorker:
         self.num_judged = 0
 
     def answer(self, question: Question) -> Reply:
-        """The reply to one question.
-
-        Raises:
-            ReasonloopError: no process can be started.
-        """
+        """The reply to one question; ReasonloopError: no process can be started."""
         reply = self._ask(question)
         # Asked again if its process died, in a new one.
         return self._ask(question) if reply.outcome is Outcome.CRASHED else reply

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner.session import GONE
-from pipeline_lib.verify.sandbox.jail.limits import MESSAGE_BYTES, wall_seconds
+from pipeline_lib.verify.sandbox.jail.isolation import MESSAGE_BYTES, wall_seconds
 
 PACKAGE_ROOT = pathlib.Path(__file__).parents[3]
 _LAUNCH = (
@@ -75,13 +75,9 @@ class RunReport:
 class JailedInterpreter:
     """One warm interpreter in one jail; runs are serialized, from any thread.
 
-    Args:
-        jail: ``namespace``, ``landlock``, or ``container`` in a container of its own.
-        timeout_s: CPU seconds of one program; the wall-clock limit is ``wall_seconds(timeout_s)``.
-        memory_bytes: Address space of the candidate's process.
-
-    Raises:
-        JailRefusedError: the jail cannot be entered here.
+    ``jail`` is ``namespace``, ``landlock``, or ``container`` in a container of its own. A program has
+    ``timeout_s`` CPU seconds, and its process ``memory_bytes`` of address space. JailRefusedError: the
+    jail cannot be entered here.
     """
 
     def __init__(self, jail: str, *, timeout_s: float, memory_bytes: int) -> None:
@@ -167,11 +163,7 @@ class JailedInterpreter:
         self._process.wait()
 
     def _run_once(self, program: str, suite: TestSuite) -> dict[str, Any]:
-        """The report of one run.
-
-        Raises:
-            OSError: the interpreter died, or did not reply in time.
-        """
+        """The report of one run; OSError: the interpreter died, or did not reply in time."""
         is_process = suite.stdin is not None
         tests = {"entry_point": suite.entry_point, "tests": suite.tests, "as_process": is_process}
         contents = [_encoded(program), json.dumps(tests).encode(), b"", b""]

@@ -27,7 +27,7 @@ from pipeline_lib.verify.sandbox.client import (
     TestSuite,
 )
 from pipeline_lib.verify.sandbox.jail import kernel
-from pipeline_lib.verify.sandbox.jail.limits import wall_seconds
+from pipeline_lib.verify.sandbox.jail.isolation import wall_seconds
 
 IMAGE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 _OWN_FILES = "pipeline_lib"
@@ -44,15 +44,10 @@ _PROBE_TIMEOUT_S = 10.0
 
 
 class DockerSandbox:
-    """Runs each program in a container of its own.
+    """Runs each program in a container of its own, with the limits of a `JailedInterpreter`.
 
-    Args:
-        timeout_s: CPU seconds of one program, as in the other tiers; after the container's start.
-        memory_bytes: Address space of the candidate's process.
-        image: A local image with ``python3``; it is never pulled.
-
-    Raises:
-        JailRefusedError: no client, no daemon, or no such image.
+    ``image`` is a local image with ``python3``; it is never pulled. JailRefusedError: no client, no
+    daemon, or no such image.
     """
 
     tier = "docker"

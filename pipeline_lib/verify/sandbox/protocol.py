@@ -179,15 +179,10 @@ class NotPlainError(Exception):
 
 
 def encode(value: object, opaque: _Describe) -> bytes:
-    """One value as bytes.
+    """One value as bytes; NotPlainError if it holds something that is refused, or nests too deeply.
 
-    Args:
-        value: Instances of subclasses of plain types (IntEnum, a class of the program) are encoded
-            as their base.
-        opaque: Maps a value that is not plain to a reference for the other side, or None to refuse.
-
-    Raises:
-        NotPlainError: ``value`` holds something that is refused, or nests too deeply.
+    Instances of subclasses of plain types (IntEnum, a class of the program) are encoded as their base;
+    ``opaque`` maps a value that is not plain to a reference for the other side, or None to refuse.
     """
     limit = sys.getrecursionlimit()
     try:
@@ -202,8 +197,7 @@ def encode(value: object, opaque: _Describe) -> bytes:
 def decode(data: bytes, reference: Callable[[Any], object]) -> Any:
     """Inverse of :func:`encode`; ``reference`` turns what ``opaque`` gave into a proxy.
 
-    Raises:
-        NotPlainError: the bytes are not an encoded value.
+    NotPlainError: the bytes are not an encoded value.
     """
 
     def restore(pair: dict[str, Any]) -> Any:
@@ -338,8 +332,7 @@ class Records:
     def made(self, content: list[Any]) -> Any:
         """The object of the own class that a reference describes.
 
-        Raises:
-            NotPlainError: there is no such class, or an attribute would hide one of its methods.
+        NotPlainError: there is no such class, or an attribute would hide one of its methods.
         """
         match content:
             case ["member", str(name), str(member)] if kind := self._find(name):

@@ -46,7 +46,7 @@ def test_problems_without_a_solution_are_in_neither_part():
 
 
 def test_the_order_of_the_problems_does_not_matter():
-    """The parts do not depend on the input order; their order is that of the input."""
+    """The parts do not depend on the input order; their order is the order of the input."""
     problems = [problem(number) for number in range(20)]
     parts = divide_worked(problems, validation_fraction=0.2, seed=3)
     again = divide_worked(problems[::-1], validation_fraction=0.2, seed=3)

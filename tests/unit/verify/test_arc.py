@@ -21,36 +21,29 @@ def fenced(content: str, language: str = "") -> str:
     return f"```{language}\n{content}\n```"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        fenced(ROWS),
-        fenced(ROWS, "text"),
-        f"~~~\n{ROWS}\n~~~",
-        f"The rule is a flip.\n\n{fenced(ROWS)}\n\nDone.",
-        f"First\n{fenced(OTHER)}\nno, rather\n{fenced(ROWS)}",
-        f"<think>{fenced(OTHER)}</think>\n{fenced(ROWS)}",
-        fenced(f"\n{ROWS}  \n\n"),
-        fenced("1\t2  0\n 0 3 4"),
-        "\ufeff" + fenced(ROWS).replace("\n", "\r\n"),
-        fenced("\uff11 \uff12\u3000\uff10\n\u0660 \u0663 \u0664"),
-        f"[[9, 9]]\n<answer>{OTHER}</answer>\n" + fenced(ROWS),
-        f"<answer>\n{fenced(ROWS)}\n</answer>",
-        f"{fenced(ROWS)}\n<answer>as above</answer>",
-        "\ud800\0\ufffd\n" + fenced(ROWS),
-    ],
-)
-def test_the_format_of_the_prompt_is_strict(text):
-    """Rows of spaced digits in the last fenced block score in full."""
-    verdict = judge(GOLD, text)
-    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.CORRECT, True, True)
-    assert verdict.rule == "fenced_rows"
-    assert verdict.extracted == "[[1,2,0],[0,3,4]]"
+ASKED = [
+    fenced(ROWS),
+    fenced(ROWS, "text"),
+    f"~~~\n{ROWS}\n~~~",
+    f"The rule is a flip.\n\n{fenced(ROWS)}\n\nDone.",
+    f"First\n{fenced(OTHER)}\nno, rather\n{fenced(ROWS)}",
+    f"<think>{fenced(OTHER)}</think>\n{fenced(ROWS)}",
+    fenced(f"\n{ROWS}  \n\n"),
+    fenced("1\t2  0\n 0 3 4"),
+    "\ufeff" + fenced(ROWS).replace("\n", "\r\n"),
+    fenced("\uff11 \uff12\u3000\uff10\n\u0660 \u0663 \u0664"),
+    f"[[9, 9]]\n<answer>{OTHER}</answer>\n" + fenced(ROWS),
+    f"<answer>\n{fenced(ROWS)}\n</answer>",
+    f"{fenced(ROWS)}\n<answer>as above</answer>",
+    "\ud800\0\ufffd\n" + fenced(ROWS),
+]
+"""Rows of spaced digits in the last fenced block."""
 
 
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
+        *((text, "fenced_rows") for text in ASKED),
         (fenced("[[1, 2, 0], [0, 3, 4]]", "json"), "fenced"),
         (fenced("120\n034"), "fenced"),
         (fenced("1,2,0\n0,3,4"), "fenced"),
@@ -79,11 +72,11 @@ def test_the_format_of_the_prompt_is_strict(text):
         (f"Output: {fenced(ROWS)}", "open_fence"),
     ],
 )
-def test_other_forms_are_lenient_only(text, rule):
-    """The right grid in another form is right leniently, and the rule says where it stood."""
+def test_the_right_grid_is_strict_in_the_format_of_the_prompt_alone(text, rule):
+    """In another form it is right leniently, and the rule says where it stood."""
     verdict = judge(GOLD, text)
-    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.CORRECT, False, True)
-    assert verdict.rule == rule
+    assert (verdict.status, verdict.rule, verdict.lenient) == (Status.CORRECT, rule, True)
+    assert verdict.strict is (rule == "fenced_rows")
     assert verdict.extracted == "[[1,2,0],[0,3,4]]"
 
 

@@ -25,18 +25,6 @@ GOLD = CountdownGold(numbers=(3, 5, 3), target=24)  # (3+5)*3 = 24
         ("<answer> (3 + 5) \u00d7 3 = 24 </answer>", "answer_tag"),
         ("<answer>\n3+5=8\n8*3=24\n</answer>", "answer_tag"),
         ("<answer>3*3+5</answer> wait <answer>(3+5)*3</answer>", "answer_tag"),
-    ],
-)
-def test_formats_of_prompts_are_strict(text, rule):
-    """Bare steps, or an expression in answer tags (the last ones), score in full."""
-    verdict = judge(GOLD, text)
-    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.CORRECT, True, True)
-    assert verdict.rule == rule
-
-
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
         (r"The answer is \boxed{(3+5)\times 3}.", "boxed"),
         (r"\boxed{\frac{(3+5)\cdot 9}{3}} no: \boxed{\left(3+5\right)\cdot 3}", "boxed"),
         ("So (3+5)*3 = 24.", "last_line"),
@@ -52,11 +40,11 @@ def test_formats_of_prompts_are_strict(text, rule):
         ("<answer>(3+5)*3", "last_line"),
     ],
 )
-def test_other_forms_are_lenient_only(text, rule):
-    """A right solution in another form is right leniently, and the rule says where it stood."""
+def test_right_solutions_are_strict_in_the_formats_of_prompts_alone(text, rule):
+    """Bare steps, or an expression in answer tags (the last ones), score in full; other forms leniently."""
     verdict = judge(GOLD, text)
-    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.CORRECT, False, True)
-    assert verdict.rule == rule
+    assert (verdict.status, verdict.rule, verdict.lenient) == (Status.CORRECT, rule, True)
+    assert verdict.strict is (rule in {"steps", "answer_tag"})
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_a_bad_line_is_named(tmp_path, row, complaint):
 
 
 def test_blank_lines_count(tmp_path):
-    """Line numbers are those of the file, blank lines, byte-order mark and CRLF included."""
+    """Lines are numbered as in the file, blank lines, byte-order mark and CRLF included."""
     path = tmp_path / "in.jsonl"
     good = b'{"gold": "5", "text": "5"}'
     path.write_bytes(b"\xef\xbb\xbf" + good + b"\r\n\r\n" + good + b"\r\n{")
@@ -263,7 +263,7 @@ def test_the_input_is_never_overwritten(source):
 
 
 def test_chunks_and_workers_change_nothing(tmp_path):
-    """Lines of three chunks are those of one worker, and progress counts up."""
+    """Lines of three chunks are equal to the lines of one worker, and progress counts up."""
     source = tmp_path / "in.jsonl"
     number = 2 * CHUNK_LINES + 76
     rows = [_row(str(n), "x^2-1", f"\\boxed{{x^2-{n % 3}}}") for n in range(number)]

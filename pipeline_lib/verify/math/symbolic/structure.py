@@ -153,7 +153,7 @@ def _split_name(text: str) -> tuple[str, str]:
 
 
 def pieces(text: str) -> list[tuple[str, str]] | None:
-    """Values and conditions of a definition by cases; that of what remains ("otherwise") is last."""
+    """Values and conditions of a definition by cases; the piece of what remains ("otherwise") is last."""
     if found := _PIECES.fullmatch(text):
         rows = [row.split("&") for row in found[2].split("\\\\")]
     else:

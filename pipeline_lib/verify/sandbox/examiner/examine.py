@@ -9,11 +9,11 @@ import re
 import traceback
 
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.sandbox.examiner.argument_mutations import TESTS_FILE
 from pipeline_lib.verify.sandbox.examiner.negative_control import NegativeControl
 from pipeline_lib.verify.sandbox.examiner.proxies import make_proxy
 from pipeline_lib.verify.sandbox.examiner.rewriting import to_original
 from pipeline_lib.verify.sandbox.examiner.session import ExaminerResult, Role, Session
+from pipeline_lib.verify.sandbox.examiner.shared_state import TESTS_FILE
 from pipeline_lib.verify.sandbox.examiner.test_run import TestRun
 from pipeline_lib.verify.sandbox.protocol import Channel
 
@@ -87,7 +87,9 @@ def _judge_failure(error: BaseException, session: Session) -> ExaminerResult:
     if is_own:
         return ExaminerResult(Status.CRASHED, f"{session.last_name}: {original}")
     if isinstance(error, AssertionError):
-        return ExaminerResult(Status.WRONG, _failed_line(error) or described)
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == TESTS_FILE]
+        line = f"{type(error).__name__} in line {frames[-1].lineno} of the tests" if frames else ""
+        return ExaminerResult(Status.WRONG, line or described)
     return ExaminerResult(Status.WRONG, f"the tests cannot use the candidate's value: {described}")
 
 
@@ -137,8 +139,3 @@ def _is_raised(error: BaseException, tests: str) -> bool:
         return False
     line = tests.splitlines()[(frames[-1].lineno or 1) - 1]
     return "raise" in line or isinstance(error, SystemExit)
-
-
-def _failed_line(error: BaseException) -> str:
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == TESTS_FILE]
-    return f"{type(error).__name__} in line {frames[-1].lineno} of the tests" if frames else ""

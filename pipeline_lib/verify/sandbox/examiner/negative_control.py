@@ -13,14 +13,15 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from types import CodeType
 from typing import Any, NoReturn
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner import rewriting
-from pipeline_lib.verify.sandbox.examiner.argument_mutations import identity_fault, inside
 from pipeline_lib.verify.sandbox.examiner.rewriting import CandidateError
 from pipeline_lib.verify.sandbox.examiner.session import ExaminerResult, Session
+from pipeline_lib.verify.sandbox.examiner.shared_state import identity_fault, inside
 from pipeline_lib.verify.sandbox.examiner.test_run import TestRun
 from pipeline_lib.verify.sandbox.protocol import Channel, NotPlainError, decode, encode
 
@@ -157,7 +158,9 @@ class NegativeControl:
 
     def _checked(self, value: Any) -> Any:
         """The operand of an order comparison, which is vacuous with NaN."""
-        if _holds_nan(value):
+        plain = value.tolist() if type(value).__module__ == "numpy" else value
+        parts = inside(plain, _COLLECTIONS, _DEPTH)
+        if any(isinstance(part, float) and math.isnan(part) for part in parts):
             is_proven = self._session.sent_nan and "nan" not in self._run.tests.lower()
             self._end("a comparison with NaN", is_proven=is_proven)
         return value
@@ -222,13 +225,6 @@ _CHANGES: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
 )
 
 
-def _holds_nan(value: Any) -> bool:
-    parts = inside(
-        value.tolist() if type(value).__module__ == "numpy" else value, _COLLECTIONS, _DEPTH
-    )
-    return any(isinstance(part, float) and math.isnan(part) for part in parts)
-
-
 class Replay(Channel):
     """A channel that answers from a record, with other frames in place of some, by position."""
 
@@ -266,15 +262,11 @@ class _Reference:
         """Stand for a function, as a defaultdict asks for."""
 
 
-def _content(value: Any) -> Any:
-    return value.content
-
-
 def altered_reply(frame: bytes, change: Callable[[Any], Any]) -> bytes | None:
     """A reply with its values changed by ``change``; None if it has no plain value."""
     try:
         answer = _altered(decode(frame, _Reference), change)
-        return None if answer is None else encode(answer, _content)
+        return None if answer is None else encode(answer, attrgetter("content"))
     except (NotPlainError, ArithmeticError, AttributeError, TypeError):
         return None
 

@@ -203,7 +203,7 @@ class EntryPoint:
     def __signature__(self) -> NoReturn:
         raise self._refusal("reads the signature or the documentation")
 
-    # Its own docstring would pass for that of the function.
+    # Its own docstring would pass for the docstring of the function.
     __doc__ = __signature__
 
     def _refusal(self, use: str) -> BaseException:

@@ -16,7 +16,7 @@ import re
 import sys
 from typing import Any
 
-from pipeline_lib.verify.sandbox.examiner.argument_mutations import root_name
+from pipeline_lib.verify.sandbox.examiner.shared_state import root_name
 
 _SWALLOWED = (
     *(StopIteration, StopAsyncIteration, GeneratorExit),

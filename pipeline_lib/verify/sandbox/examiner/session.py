@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.verdicts import Status
-from pipeline_lib.verify.sandbox.examiner.argument_mutations import inside, overwrite, read_names
-from pipeline_lib.verify.sandbox.examiner.process_state import ProcessState
 from pipeline_lib.verify.sandbox.examiner.rewriting import (
     Raised,
     rebuild_exception,
     to_candidate_error,
+)
+from pipeline_lib.verify.sandbox.examiner.shared_state import (
+    ProcessState,
+    inside,
+    overwrite,
+    read_names,
 )
 from pipeline_lib.verify.sandbox.protocol import (
     SUBCLASS_MARK,
@@ -123,7 +127,7 @@ class Session:
     def request(self, *operands: Any, role: Role | None = None) -> Any:
         """Send an operation with its operands, and return the reply or raise the exception in it.
 
-        The role is that of an object in the reply.
+        ``role`` is the role of an object in the reply.
         """
         if self.fault is not None:
             raise CandidateFaultError(self.fault.detail)
@@ -135,21 +139,15 @@ class Session:
             if error is self.last_raised or isinstance(error, MemoryError):
                 raise
             # An error caused by a malformed reply must not look like an exception of the tests.
-            raise self._refuse_for(error) from error
+            is_sent = isinstance(error, FrameTooLargeError | NotPlainError)
+            what = f"the candidate sent {error}" if is_sent else NO_ANSWER
+            is_gone = isinstance(error, ChannelClosedError)
+            raise self.refuse(Status.CRASHED, GONE if is_gone else what) from error
 
     def refuse(self, status: Status, detail: str) -> CandidateFaultError:
         """End the run: every later request raises such an exception, too."""
         self.fault = self.fault or ExaminerResult(status, detail)
         return CandidateFaultError(self.fault.detail)
-
-    def _refuse_for(self, error: Exception) -> CandidateFaultError:
-        match error:
-            case ChannelClosedError():
-                return self.refuse(Status.CRASHED, GONE)
-            case FrameTooLargeError() | NotPlainError():
-                return self.refuse(Status.CRASHED, f"the candidate sent {error}")
-            case _:
-                return self.refuse(Status.CRASHED, NO_ANSWER)
 
     def _send(self, verb: str, value: object) -> None:
         """Send what the tests pass to the candidate or give it as a reply."""
@@ -213,7 +211,9 @@ class Session:
             case ("raised", str(builtin), str(name), str(message), list(args), dict(attributes)):
                 raise self._build_exception((builtin, name, message, args, attributes))
             case _:
-                raise self._refuse_reply(*answer)
+                what, *details = answer
+                status, detail = _REFUSALS.get(what, (Status.CRASHED, NO_ANSWER))
+                raise self.refuse(status, detail.format(*details))
 
     def _apply_mutations(self, given: list[Any], left: list[Any], result: object) -> set[int]:
         """Copy what a call left of its arguments to those that tests read; their positions."""
@@ -236,10 +236,6 @@ class Session:
         error = rebuild_exception(raised, own=self._class_named(name))
         self.last_raised, self.last_name = to_candidate_error(error), name
         return self.last_raised
-
-    def _refuse_reply(self, what: Any, *details: Any) -> CandidateFaultError:
-        status, detail = _REFUSALS.get(what, (Status.CRASHED, NO_ANSWER))
-        return self.refuse(status, detail.format(*details))
 
     def _reference(self, value: object) -> Any:
         """The reference that is sent in place of a value that is not plain; None if there is none."""

@@ -17,10 +17,10 @@ from typing import Any
 
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner import pytest_stand_in
-from pipeline_lib.verify.sandbox.examiner.argument_mutations import TESTS_FILE
 from pipeline_lib.verify.sandbox.examiner.proxies import CLASS_NAME, EntryPoint, Opaque, make_proxy
 from pipeline_lib.verify.sandbox.examiner.rewriting import HANDLER_NAMES, unwrap_in_handlers
 from pipeline_lib.verify.sandbox.examiner.session import Role, Session
+from pipeline_lib.verify.sandbox.examiner.shared_state import TESTS_FILE
 from pipeline_lib.verify.sandbox.protocol import Channel
 
 _CATCHES = re.compile(r"\b(except|with)\b")
@@ -30,11 +30,9 @@ _DATA_MODULES = frozenset({"typing", "dataclasses", "enum", "collections", "__fu
 
 
 class TestRun:
-    """The tests of one entry point.
+    """The tests of one function, or of a class by a name in CapWords.
 
-    Args:
-        tests: Top-level asserts that call it by name, ``check(candidate)``, or test cases.
-        entry_point: The function under test, or a class by a name in CapWords.
+    They are top-level asserts that call it by name, ``check(candidate)``, or test cases.
     """
 
     __test__ = False  # not pytest's

@@ -131,7 +131,9 @@ class CandidateServer:
             "operate": lambda name, *args: _OPERATIONS[name](*args),
             "await": self._await,
             "capture_stdout": self._capture_stdout,
-            "stdin": _set_stdin,
+            "stdin": lambda text: _patch(
+                "sys", "stdin", sys.__stdin__ if text is None else io.StringIO(text)
+            ),
             "argv": lambda arguments: _patch("sys", "argv", arguments),
             "environ": _set_environment,
             "seed": _seed,
@@ -289,7 +291,9 @@ class CandidateServer:
         # A copy: the program must not change which of its arguments it appears to return.
         all_given = [*args, *kwargs.values()]
         result = self._target(target)(*args, **kwargs)
-        position = _position(result, all_given)
+        # Of the mutable argument that is the result itself.
+        same = (i for i, one in enumerate(all_given) if one is result)
+        position = next(same, None) if isinstance(result, _MUTABLE) else None
         if self._encode(given, _zero) != before:
             return ("mutated", position, *given, self._reply(result))
         return self._reply(result) if position is None else ("argument", position)
@@ -320,12 +324,8 @@ class CandidateServer:
         self._captures_stdout = captures
 
 
-def _set_stdin(text: str | None) -> None:
-    sys.stdin = sys.__stdin__ if text is None else io.StringIO(text)
-
-
 def _set_environment(variables: dict[str, str]) -> None:
-    environment = os.environ  # noqa: TID251 - that of the program
+    environment = os.environ  # noqa: TID251 - of the program
     environment.clear()
     environment.update(variables)
 
@@ -339,13 +339,6 @@ def _seed(state: tuple[Any, ...]) -> None:
 
 def _patch(module: str, name: str, value: object) -> None:
     setattr(importlib.import_module(module), name, value)
-
-
-def _position(result: object, given: list[Any]) -> int | None:
-    """Index of the mutable argument that is the result itself, or None."""
-    if not isinstance(result, _MUTABLE):
-        return None
-    return next((i for i, argument in enumerate(given) if argument is result), None)
 
 
 def _kind(value: object) -> str:

@@ -1,7 +1,10 @@
-"""Isolation of processes by namespaces, by Landlock, or in a container.
+"""Isolation of processes by namespaces, by Landlock, or in a container, and limits of one run.
 
 ``enter`` runs once, in the warm interpreter before it serves; ``fork_candidate`` and ``separate``
 once per program; ``lock_down`` last, in the candidate and in the examiner, and cannot be undone.
+
+The limit that decides is on CPU seconds of the candidate, because wall-clock time depends on the load
+of the machine. The wall-clock limit only ends runs that wait or get no CPU; these are inconclusive.
 """
 
 import _ctypes
@@ -11,8 +14,10 @@ import os
 import pathlib
 import platform
 import resource
+import select
 import socket
 import stat
+import time
 from collections.abc import Iterable, Sequence
 
 from pipeline_lib.verify.sandbox.jail import kernel
@@ -36,20 +41,34 @@ _LANDLOCK_FILE_RIGHTS = (13, 14, 15, 15, 16)
 """Number of file rights known to each version of the Landlock ABI, from 1 on."""
 _DESCRIPTORS = 32
 """All descriptors of a run are below this number."""
+MESSAGE_BYTES = 4096
+"""Of a message between client and interpreter."""
+MAX_OUTPUT_BYTES = 1 << 20
+WALL_FACTOR_IDLE = 2.5
+"""Wall-clock limit as a multiple of the CPU limit, for a program that mostly waits."""
+WALL_FACTOR_BUSY = 3.5
+"""The same for a program that computes: six programs may share two cores."""
+_LEAST_SHARE = 0.05
+"""Share of a core above which a program counts as computing (20 programs on one core)."""
+_CPU_CHECK_S = 0.02
+"""Shortest interval between two readings of the CPU clock."""
 
 
 class Jail:
     """For a process in a container of its own, which isolates files and network.
 
-    Args:
-        packages: Folders of third-party packages that exist in the jail.
+    ``packages`` are the folders of third-party packages that exist in the jail.
     """
 
     may_write_files = True
     """True if programs have a scratch folder."""
 
     def __init__(self, packages: Sequence[str]) -> None:
-        self._sources = _library_sources(packages)
+        parents = (_STANDARD_LIBRARY.parent, _EXTENSION_MODULES.parent)
+        wanted = [*parents, *map(pathlib.Path, (*_LIBRARY_FOLDERS, *packages, _LIBRARY_CACHE))]
+        found = sorted({path.resolve() for path in wanted if path.exists()})
+        self._sources = [p for p in found if not any(other in p.parents for other in found)]
+        """Folders and files that a Python program with these packages reads."""
         scratch = pathlib.Path(SCRATCH)
         self._in_scratch = [source for source in self._sources if scratch in source.parents]
         """Folders that the scratch folder would hide: the environment may be below it."""
@@ -85,7 +104,11 @@ class NamespaceJail(Jail):
         _unshare_as_self(procfs, kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | others)
         os.close(procfs)
         socket.sethostname("sandbox")
-        _continue_as_first_process()
+        if child := os.fork():
+            os.closerange(3, 65536)
+            os.waitpid(child, 0)
+            os._exit(0)
+        kernel.die_with_parent()
 
     def fork_candidate(self) -> int:  # type: ignore[explicit-override]
         """The child is PID 1 of a new PID namespace."""
@@ -198,15 +221,6 @@ def _unshare_as_self(procfs: int, flags: int) -> None:
         os.close(descriptor)
 
 
-def _continue_as_first_process() -> None:
-    child = os.fork()
-    if child:
-        os.closerange(3, 65536)
-        os.waitpid(child, 0)
-        os._exit(0)
-    kernel.die_with_parent()
-
-
 def _mount_scratch(options: str, sources: Iterable[pathlib.Path], *, root: pathlib.Path) -> None:
     """Mount an empty file system at SCRATCH, then show ``sources`` below ``root``, read-only."""
     # Opened before: they may be below SCRATCH.
@@ -237,9 +251,81 @@ def _remount_read_only(target: str) -> None:
     kernel.mount("none", target, None, flags | kept)
 
 
-def _library_sources(packages: Sequence[str]) -> list[pathlib.Path]:
-    """Folders and files that a Python program with these packages reads."""
-    parents = (_STANDARD_LIBRARY.parent, _EXTENSION_MODULES.parent)
-    wanted = [*parents, *map(pathlib.Path, (*_LIBRARY_FOLDERS, *packages, _LIBRARY_CACHE))]
-    found = sorted({path.resolve() for path in wanted if path.exists()})
-    return [p for p in found if not any(other in p.parents for other in found)]
+def wall_seconds(cpu_seconds: float) -> float:
+    """The wall-clock limit of a program with this CPU limit."""
+    return cpu_seconds * WALL_FACTOR_BUSY
+
+
+class Watch:
+    """Watches the candidate ``pid`` from outside until it ends or a limit is reached.
+
+    What it prints is moved from the pipe ``output`` to the file ``kept``; ``examiner`` is readable at
+    the end of the run, ``client`` when the client is gone.
+    """
+
+    def __init__(
+        self, pid: int, cpu_seconds: float, *, output: int, kept: int, examiner: int, client: int
+    ) -> None:
+        self._start = time.monotonic()
+        self._clock = kernel.cpu_clock(pid)
+        self._cpu_seconds = cpu_seconds
+        self._output = output
+        self._kept = kept
+        self._examiner = examiner
+        self._client = client
+        self._poll = select.poll()
+        for descriptor in (output, examiner, client):
+            self._poll.register(descriptor, select.POLLIN)
+        self._num_bytes = 0
+
+    def end_within(self, seconds: float) -> str | None:
+        """``exit``, ``output_limit`` or ``client_gone`` if the run ends by then, else None."""
+        deadline = time.monotonic() + seconds
+        while (remaining := deadline - time.monotonic()) > 0:
+            ready = {descriptor for descriptor, _ in self._poll.poll(remaining * 1000)}
+            if self._client in ready:
+                return "client_gone"
+            if self._examiner in ready:
+                return "exit"
+            if self._output in ready and not self._take():
+                self._poll.unregister(self._output)
+            if self._num_bytes > MAX_OUTPUT_BYTES:
+                return "output_limit"
+        return None
+
+    def end(self) -> str:
+        """How the run ended; ``cpu_limit`` or ``deadline`` if it must be killed."""
+        end = None
+        patience = self._start + self._cpu_seconds * WALL_FACTOR_IDLE
+        deadline = self._start + wall_seconds(self._cpu_seconds)
+        while end is None and (now := time.monotonic()) < deadline:
+            used = self._used()
+            if used >= self._cpu_seconds:
+                return "cpu_limit"
+            if now >= patience and used < _LEAST_SHARE * (now - self._start):
+                break
+            # A single thread uses at most one CPU second per second.
+            until_limit = max(self._cpu_seconds - used, _CPU_CHECK_S)
+            end = self.end_within(
+                min(until_limit, (patience if now < patience else deadline) - now)
+            )
+        return end or "deadline"
+
+    def printed_too_much(self) -> bool:
+        """Take the rest of the output; all its writers are dead. True if it exceeds the limit."""
+        while self._take():
+            pass
+        return self._num_bytes > MAX_OUTPUT_BYTES
+
+    def _take(self) -> bool:
+        # Spliced, not read: all later candidates inherit the memory of this process.
+        moved = os.splice(self._output, self._kept, 1 << 16)
+        self._num_bytes += moved
+        return bool(moved)
+
+    def _used(self) -> float:
+        try:
+            return time.clock_gettime(self._clock)
+        except OSError:
+            # The process has ended; the examiner is about to report it.
+            return 0.0

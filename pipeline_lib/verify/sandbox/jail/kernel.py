@@ -131,11 +131,9 @@ def landlock_version() -> int:
 
 
 def restrict_by_landlock(refused: Sequence[int], allowed: Iterable[tuple[str, int]]) -> None:
-    """Restrict this process and all its descendants.
+    """Refuse rights to files, to TCP, and scopes to this process and all its descendants.
 
-    Args:
-        refused: Rights to files, to TCP, and scopes; an older kernel knows only the first of these.
-        allowed: Rights to files that remain, by path.
+    An older kernel knows only the first of these; ``allowed`` are the rights to files that remain, by path.
     """
     fields = struct.pack(f"={len(refused)}Q", *refused)
     create = ctypes.c_char_p(fields), len(fields), 0
@@ -206,13 +204,10 @@ _OWN_PID = 0x7A5E1DE5  # above every pid there is
 
 
 def assemble_filter(machine: str, *, own_pid: int, may_write_files: bool) -> bytes:
-    """The BPF program for one process, as an array of ``struct sock_filter``.
+    """The BPF program for one process on ``x86_64`` or ``aarch64``, as an array of ``struct sock_filter``.
 
-    Args:
-        machine: ``x86_64`` or ``aarch64``.
-        own_pid: The only process that may be signalled, as the process itself sees its id.
-        may_write_files: Allow files to be opened for writing. If False, the visible files are the
-            host's, and calls that only inspect them are refused as well.
+    Only ``own_pid`` may be signalled, the id as the process itself sees it. Without ``may_write_files``
+    the visible files are the host's, and calls that only inspect them are refused as well.
     """
     template = _template(machine, may_write_files=may_write_files)
     return template.replace(_OWN_PID.to_bytes(4, "little"), own_pid.to_bytes(4, "little"))
@@ -239,15 +234,11 @@ def _template(machine: str, *, may_write_files: bool) -> bytes:
     ]
     bodies = {number: body for calls, body in rules for number in _numbers(calls, machine)}
     head = [(_LOAD, 0, 0, _ARCH_AT), (_JUMP_EQUAL, 1, 0, AUDIT_ARCH[machine]), _KILL]
-    code = [*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(_ranges(bodies))]
+    # Start of each range of call numbers with the same body; unlisted numbers are refused.
+    by_body = itertools.groupby(range(max(bodies) + 2), lambda n: bodies.get(n, [_EPERM]))
+    ranges = [(next(numbers), body) for body, numbers in by_body]
+    code = [*head, (_LOAD, 0, 0, _NUMBER_AT), *_search(ranges)]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
-
-
-def _ranges(bodies: dict[int, _Body]) -> list[tuple[int, _Body]]:
-    """Start of each range of call numbers with the same body; unlisted numbers are refused."""
-    numbers = range(max(bodies) + 2)
-    by_body = itertools.groupby(numbers, lambda number: bodies.get(number, [_EPERM]))
-    return [(next(numbers), body) for body, numbers in by_body]
 
 
 def _search(ranges: list[tuple[int, _Body]]) -> _Body:

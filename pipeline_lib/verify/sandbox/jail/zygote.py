@@ -25,8 +25,14 @@ from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.sandbox.examiner.examine import examine
 from pipeline_lib.verify.sandbox.jail import kernel
 from pipeline_lib.verify.sandbox.jail.candidate_process import MODULE, CandidateServer, serve_calls
-from pipeline_lib.verify.sandbox.jail.isolation import JAILS, Jail, lock_down, process_filter
-from pipeline_lib.verify.sandbox.jail.limits import MESSAGE_BYTES, Watch
+from pipeline_lib.verify.sandbox.jail.isolation import (
+    JAILS,
+    MESSAGE_BYTES,
+    Jail,
+    Watch,
+    lock_down,
+    process_filter,
+)
 from pipeline_lib.verify.sandbox.protocol import Channel
 
 _WARM_MODULES = """
@@ -122,14 +128,18 @@ class ExaminerProcess:
 
     It outlives candidates because a fork costs more than most tests. Only plain values and trusted
     tests can change its state; it retires after a run that may have left state behind. Its CPU
-    limit is that of one run times their number.
+    limit is the limit of one run times their number.
     """
 
     def __init__(self, jail: Jail, memory_bytes: int, cpu_seconds: int) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
-            _run_examiner(theirs.fileno(), jail, memory_bytes, cpu_seconds * MAX_RUNS)
+            try:
+                lock_down(jail, [theirs.fileno()], memory_bytes, cpu_seconds * MAX_RUNS)
+                _serve(socket.socket(fileno=3))
+            finally:
+                os._exit(0)
         theirs.close()
 
     def fileno(self) -> int:
@@ -153,14 +163,6 @@ class ExaminerProcess:
         self._control.close()
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-
-
-def _run_examiner(control: int, jail: Jail, memory_bytes: int, cpu_seconds: int) -> NoReturn:
-    try:
-        lock_down(jail, [control], memory_bytes, cpu_seconds)
-        _serve(socket.socket(fileno=3))
-    finally:
-        os._exit(0)
 
 
 def _serve(control: socket.socket) -> None:

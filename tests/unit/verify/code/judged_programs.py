@@ -991,9 +991,6 @@ b=f(a)
 assert b.sort()==a.sort()
 ---
 def f(x): return [7]
-=== tuple assert
-assert(f(1)==2,'msg')
-def f(x): return 0
 === runner unread
 import unittest
 class T(unittest.TestCase):
@@ -1029,15 +1026,6 @@ for p,q in zip(a,b):
 assert a==b
 ---
 def f(x): return list(x)
-=== input unchanged dict
-d={'b':1}
-r=f(d)
-assert r=={'b':2}
-assert d=={'b':1}
----
-def f(d):
-    d['b']+=1
-    return d
 === input unchanged
 x = [[2], [1]]
 y = f(x)

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline_lib.kinds.code import CODE, CodeGold
+from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.code import CodeJudge, extract_code
 from tests.unit.verify.code.judged_programs import CASES
 from tests.unit.verify.code_judge import open_code_judge
+from tests.unit.verify.sandbox.hostile_programs import FORGERIES
 
 
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
@@ -118,7 +120,6 @@ FENCES = {
     ),
     "in a nested list": ("- a\n  - b:\n    ```\n    def f(x):\n        return x\n    ```\n", RIGHT),
     "indented as a whole": ("    ```python\n    def f(x):\n        return x\n    ```\n", None),
-    "never closed": (f"Here:\n\n```python\n{RIGHT}", RIGHT),
     "in a docstring": (
         '```python\ndef f(x):\n    """\n    ```\n    f(1)\n    ```\n    """\n    return x\n```\n',
         'def f(x):\n    """\n    ```\n    f(1)\n    ```\n    """\n    return x\n',
@@ -131,7 +132,6 @@ FENCES = {
         "First:\n```python\ndef g(x):\n    return x\n```\nthen\n```python\ndef f(x):\n    return g(x)\n```\n",
         "def g(x):\n    return x\n\ndef f(x):\n    return g(x)\n",
     ),
-    "an example of use later": (f"```python\n{RIGHT}```\n```python\nprint(f(1))\n```\n", RIGHT),
 }
 
 
@@ -168,3 +168,36 @@ def test_a_program_has_no_function_of_its_tests(judge):
     gold = CodeGold(entry_point="f", tests="def check(c):\n    assert c(3) == 9")
     stolen = "def f(x):\n    return check.__code__.co_consts[-1]\n"
     assert judge.judge(gold, stolen).lenient is not True
+
+
+MBPP = CodeGold(entry_point="add", tests="assert add(2, 3) == 5\nassert add([1], [2]) == [1, 2]\n")
+HUMANEVAL = CodeGold(
+    entry_point="add",
+    tests="def check(candidate):\n    assert candidate(2, 3) == 5\n"
+    "    assert candidate([1], [2]) == [1, 2]\n",
+)
+HONEST = "def add(a, b):\n    return a + b\n"
+
+
+@pytest.mark.parametrize("gold", [MBPP, HUMANEVAL], ids=["asserts", "check"])
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forgery_scores_zero(judge, gold, name):
+    """A forged verdict counts as the candidate's failure: judged, and not right."""
+    verdict = judge.judge(gold, FORGERIES[name])
+    assert verdict.status not in {Status.CORRECT, Status.VERIFIER_ERROR}, verdict
+    assert (verdict.strict, verdict.lenient) == (False, False)
+
+
+@pytest.mark.parametrize("gold", [MBPP, HUMANEVAL], ids=["asserts", "check"])
+def test_honest_program_is_believed(judge, gold):
+    """The same tests accept the program that adds."""
+    verdict = judge.judge(gold, HONEST)
+    assert (verdict.status, verdict.strict, verdict.lenient) == (Status.CORRECT, True, True)
+
+
+def test_answer_that_only_needs_to_be_true_cannot_be_faked_by_an_object(judge):
+    """``assert f(x)`` asks for truth; an object whose ``__bool__`` says so is not a plain value."""
+    gold = CodeGold(entry_point="good", tests="assert good(1)\nassert not good(0)")
+    fake = "class Yes:\n    pass\ndef good(n): return Yes() if n else False\n"
+    assert judge.judge(gold, fake).status is Status.WRONG
+    assert judge.judge(gold, "def good(n): return n == 1").status is Status.CORRECT

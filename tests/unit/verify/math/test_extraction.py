@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from pipeline_lib.verify.math.extraction import Extraction, MathRule, extract
 
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+FOUND = {
+    # A box beats every other rule; the last one counts, and one that was cut off does not.
+    MathRule.BOXED: [
         (r"so \boxed{72}.", "72"),
         (r"\boxed{\frac{1}{2}} of it", r"\frac{1}{2}"),
         (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
@@ -27,24 +26,8 @@ from pipeline_lib.verify.math.extraction import Extraction, MathRule, extract
         ("\\boxed{10}\n#### 11\nThe answer is 12.", "10"),
         (r"\boxed{}", ""),
     ],
-)
-def test_the_last_whole_box_wins(text, answer):
-    """A box beats every other rule; the last one counts, and one that was cut off does not."""
-    found = extract(text)
-    assert (found.rule, found.answer) == (MathRule.BOXED, answer)
-
-
-@pytest.mark.parametrize(
-    "text", ["<think>\\boxed{3}", "[THINK] \\boxed{3}", "<|channel|>analysis<|message|>\\boxed{3}"]
-)
-def test_a_box_in_unfinished_reasoning_is_marked(text):
-    """Reasoning that was never ended states no answer in the format that was asked for."""
-    assert extract(text) == Extraction(answer="3", rule=MathRule.REASONING)
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+    # ``#### x`` as in GSM8K, be it a number or a sentence with the number in it.
+    MathRule.HASHES: [
         ("48+24=72\n#### 72", "72"),
         ("#### $10", "$10"),
         ("#### 1,234", "1,234"),
@@ -60,16 +43,8 @@ def test_a_box_in_unfinished_reasoning_is_marked(text):
         ("#### \\(\\frac{5}{7}\\)", "\\(\\frac{5}{7}\\)"),
         ("The answer is 3\n#### 4\r\n", "4"),
     ],
-)
-def test_hashes_state_the_answer(text, answer):
-    """``#### x`` as in GSM8K, be it a number or a sentence with the number in it."""
-    found = extract(text)
-    assert (found.rule, found.answer) == (MathRule.HASHES, answer)
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+    # A sentence gives its number; several answers offered at once are kept as several.
+    MathRule.ANSWER_LINE: [
         ("The answer is 18.", "18"),
         ("the final answer is: $\\pi$. I hope it is correct.", "$\\pi$"),
         ("The answer is $\\sqrt{2}$ meters.", "$\\sqrt{2}$"),
@@ -91,16 +66,8 @@ def test_hashes_state_the_answer(text, answer):
         ('{"answer": "7"}', "7"),
         ("\\fbox{7}", "7"),
     ],
-)
-def test_an_answer_line_is_read(text, answer):
-    """A sentence gives its number; several answers offered at once are kept as several."""
-    found = extract(text)
-    assert (found.rule, found.answer) == (MathRule.ANSWER_LINE, answer)
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
+    # Without any marker, the number of the last line counts, or the number of its last equation.
+    MathRule.LAST_NUMBER: [
         ("48 / 2 = 24\nShe sold 48 and then 24.", "24"),
         ("The percentage of flowers that are not roses is 75%.", "75%"),
         ("Thus it is -5.", "-5"),
@@ -123,11 +90,24 @@ def test_an_answer_line_is_read(text, answer):
         ("We get 37. They have 42 apples left.", "42"),
         ("It is not 37. So there are 42 apples. Each is red.", "42"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "answer"),
+    [(rule, *row) for rule, rows in FOUND.items() for row in rows],
 )
-def test_else_the_last_number(text, answer):
-    """Without any marker, the number of the last line counts, or that of its last equation."""
-    found = extract(text)
-    assert (found.rule, found.answer) == (MathRule.LAST_NUMBER, answer)
+def test_the_answer_is_found(rule, text, answer):
+    """The first rule that applies gives the answer as it is written."""
+    assert extract(text) == Extraction(answer=answer, rule=rule)
+
+
+@pytest.mark.parametrize(
+    "text", ["<think>\\boxed{3}", "[THINK] \\boxed{3}", "<|channel|>analysis<|message|>\\boxed{3}"]
+)
+def test_a_box_in_unfinished_reasoning_is_marked(text):
+    """Reasoning that was never ended states no answer in the format that was asked for."""
+    assert extract(text) == Extraction(answer="3", rule=MathRule.REASONING)
 
 
 @pytest.mark.parametrize(
@@ -154,25 +134,6 @@ def test_a_sentence_that_states_no_one_number_is_not_parsed(text):
 def test_nothing_to_extract(text):
     """Without a rule that fires there is no answer."""
     assert extract(text) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\\boxed{" * 150_000,
-        "\\boxed{" + "{" * 1_000_000,
-        "answer is " * 100_000,
-        "A:" * 500_000,
-        "#" * 1_000_000,
-        "1," * 500_000,
-        "9" * 1_000_000,
-        " " * 1_000_000 + "=",
-        "\\text{" * 100_000 + "answer:" + "a" * 100_000,
-    ],
-)
-def test_megabytes_of_hostile_text_are_read(text):
-    """Extraction ends, whatever the text (the suite's deadline is the witness)."""
-    extract(text)
 
 
 @given(st.text())

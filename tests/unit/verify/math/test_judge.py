@@ -12,12 +12,6 @@ from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.math.judge import MathJudge
 
 
-@pytest.fixture(scope="module")
-def judge():
-    with MathJudge(MathLimits(), workers=2) as judge:
-        yield judge
-
-
 def _judged(judge, gold, text):
     return judge.judge([(MathGold(answer=gold), text)])[0]
 
@@ -54,10 +48,15 @@ NOT_JUDGED = (Status.VERIFIER_ERROR, None, None)
             "\\begin{cases} 1 & x \\le 0 \\\\ 2 & x > 0 \\end{cases}",
             "\\begin{cases} 2 & x > 0 \\\\ 1 & \\text{otherwise} \\end{cases}",
         ),
+        ("\\frac{1}{3}", "x = \\frac{1}{3} \\approx 0.333"),
+        ("\\sqrt{2}", "x = \\sqrt{2}"),
+        ("5", "2+3=5"),
+        ("1, 2", "1\\text{ and }2"),
+        ("1\\text{ or }2", "1, 2"),
     ],
 )
 def test_equal_by_meaning(judge, gold, answer):
-    """Equal expressions in another form are right."""
+    """Equal expressions in another form are right; a derivation counts by its result; "and" joins values."""
     assert _scores(_judged(judge, gold, f"Thus \\boxed{{{answer}}}.")) == RIGHT
 
 
@@ -90,21 +89,6 @@ def test_equal_by_meaning(judge, gold, answer):
 def test_different_by_meaning(judge, gold, answer):
     """Another value is wrong, and so is a choice of values that holds the right one."""
     assert _scores(_judged(judge, gold, f"Thus \\boxed{{{answer}}}.")) == WRONG
-
-
-@pytest.mark.parametrize(
-    ("gold", "answer"),
-    [
-        ("\\frac{1}{3}", "x = \\frac{1}{3} \\approx 0.333"),
-        ("\\sqrt{2}", "x = \\sqrt{2}"),
-        ("5", "2+3=5"),
-        ("1, 2", "1\\text{ and }2"),
-        ("1\\text{ or }2", "1, 2"),
-    ],
-)
-def test_equations_and_words_between_values(judge, gold, answer):
-    """A derivation in the box counts by what it arrives at; "and" joins values."""
-    assert _scores(_judged(judge, gold, f"Thus \\boxed{{{answer}}}.")) == RIGHT
 
 
 @pytest.mark.parametrize(
@@ -141,32 +125,22 @@ def test_equations_and_words_between_values(judge, gold, answer):
         ("5", "\\boxed{4} or \\boxed{5}", WRONG),
         ("9" * 5000, "\\boxed{" + "9" * 5000 + "}", RIGHT),
         ("9" * 5000, "\\boxed{" + "9" * 4999 + "8}", WRONG),
+        ("5", "<think>\\boxed{4}", WRONG),
+        ("5", "<think>\\boxed{5}", RIGHT_IN_ANOTHER_FORM),
+        ("5", "<think>it is 5", RIGHT_IN_ANOTHER_FORM),
+        ("5", "<think>4</think>\\boxed{4}</think>\\boxed{5}", RIGHT),
+        ("5", "therefore \\boxed{5", RIGHT_IN_ANOTHER_FORM),
+        ("5", "\\boxed{4} so in the end \\boxed{5", WRONG),
+        ("5", "\ufeffThe answer is:\r\n\r\n\\boxed{5}\r\n", RIGHT),
+        ("5", "\ufeff#### 5\r\n", RIGHT_IN_ANOTHER_FORM),
+        ("5", b"\\boxed{5} \xff\xfe".decode("utf-8", "replace"), RIGHT),
+        ("5", b"\\boxed{5} \xff\xfe".decode("utf-8", "surrogateescape"), RIGHT),
+        ("5", "```\n4\n```\n```\n\\boxed{5}\n```", RIGHT),
     ],
 )
-def test_hostile_and_odd_answers(judge, gold, text, scores):
-    """Each of them gets the one verdict that fits, without holding anything up."""
+def test_hostile_and_damaged_answers(judge, gold, text, scores):
+    """Each of them, with tags, byte-order marks and bad bytes, too, gets the one verdict that fits, without holding anything up."""
     assert _scores(_judged(judge, gold, text)) == scores
-
-
-@pytest.mark.parametrize(
-    ("text", "scores"),
-    [
-        ("<think>\\boxed{4}", WRONG),
-        ("<think>\\boxed{5}", RIGHT_IN_ANOTHER_FORM),
-        ("<think>it is 5", RIGHT_IN_ANOTHER_FORM),
-        ("<think>4</think>\\boxed{4}</think>\\boxed{5}", RIGHT),
-        ("therefore \\boxed{5", RIGHT_IN_ANOTHER_FORM),
-        ("\\boxed{4} so in the end \\boxed{5", WRONG),
-        ("\ufeffThe answer is:\r\n\r\n\\boxed{5}\r\n", RIGHT),
-        ("\ufeff#### 5\r\n", RIGHT_IN_ANOTHER_FORM),
-        (b"\\boxed{5} \xff\xfe".decode("utf-8", "replace"), RIGHT),
-        (b"\\boxed{5} \xff\xfe".decode("utf-8", "surrogateescape"), RIGHT),
-        ("```\n4\n```\n```\n\\boxed{5}\n```", RIGHT),
-    ],
-)
-def test_damaged_output(judge, text, scores):
-    """Unclosed and repeated tags, truncation, byte-order marks, CRLF and bad bytes."""
-    assert _scores(_judged(judge, "5", text)) == scores
 
 
 def test_the_rule_and_the_answer_are_recorded(judge):

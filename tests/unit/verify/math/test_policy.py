@@ -6,8 +6,6 @@ import re
 import pytest
 
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verify.math.judge import MathJudge
 
 POLICY = pathlib.Path(__file__).parents[4] / "docs" / "verification-policy.md"
 SECTIONS = re.split(r"^### (.+)\n", POLICY.read_text("utf-8"), flags=re.MULTILINE)[1:]
@@ -16,12 +14,6 @@ BULLET = re.compile(r"^- (accepted|refused|open): ((?:.+\n)+?)(?=- |\n|\Z)", re.
 EXAMPLE = re.compile(r"(`[^`]+`|\S+) (?:is not|is|and) (.+)")
 ANSWERS = re.compile(r'`[^`]+`|"[^"]+"|[^\s`"]+')
 LENIENT = {"accepted": True, "refused": False, "open": None}
-
-
-@pytest.fixture(scope="module")
-def judge():
-    with MathJudge(MathLimits(), workers=1) as judge:
-        yield judge
 
 
 def examples():

@@ -1,6 +1,6 @@
 """Generated pairs by class: wrong answers that look right, right ones in another notation.
 
-The classes are those of `benchmarks/math_verifier_errors.py` and `benchmarks/siege_math.py`, which count
+The classes are in `benchmarks/math_verifier_errors.py` and `benchmarks/siege_math.py`, which count
 them for any commit.
 """
 
@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from benchmarks import siege_math
 from benchmarks.lib.math_pairs import containers, quantities, sentences, symbols
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.verify.math.exact.quantity import leading_number, multiplier
 from pipeline_lib.verify.math.exact.units import count_noun, parse_unit
-from pipeline_lib.verify.math.judge import MathJudge
 
 CLASSES = (
     *quantities.CLASSES,
@@ -27,12 +25,6 @@ WORDS = st.text(alphabet="abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=10)
 FORMS = st.sampled_from(
     ["{n} {w}", "{n} \\text{{ {w}}}", "\\text{{{n} {w}}}", "\\text{{{w} }}{n}", "{w} {n}"]
 )
-
-
-@pytest.fixture(scope="module")
-def judge():
-    with MathJudge(MathLimits(), workers=1) as judge:
-        yield judge
 
 
 def _judged(judge, pairs):

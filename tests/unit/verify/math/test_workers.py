@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import psutil
 import pytest
@@ -25,12 +24,11 @@ from pipeline_lib.verify.math.workers import (
     Question,
 )
 from pipeline_lib.verify.pool import STRAGGLER_AFTER_S, Pool
+from tests.unit.verify.processes import eventually, gone
 
 EQUAL = Question(gold="x^2-1", answer="(x-1)(x+1)")
 DIFFERENT = Question(gold="x^2-1", answer="(x-1)(x+2)")
 REPOSITORY = pathlib.Path(__file__).parents[4]
-GIVE_UP_S = 120.0
-"""Time limit of awaited conditions."""
 
 
 def _equal_when_expanded(power):
@@ -42,23 +40,6 @@ def _equal_when_expanded(power):
 
 
 SLOW = _equal_when_expanded(60)  # minutes
-
-
-def _eventually(condition):
-    """True if ``condition`` becomes true in time."""
-    deadline = time.monotonic() + GIVE_UP_S
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def _alive(process):
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @contextlib.contextmanager
@@ -157,7 +138,7 @@ def test_a_killed_process_costs_nothing(worker, name):
     worker.answer(EQUAL)
     process = psutil.Process(worker.pid)
     os.kill(process.pid if name == "process" else process.ppid(), signal.SIGKILL)
-    assert _eventually(lambda: not _alive(process))
+    assert eventually(lambda: gone([process]))
     assert _outcomes(worker, [EQUAL, DIFFERENT]) == [Outcome.EQUAL, Outcome.DIFFERENT]
 
 
@@ -264,6 +245,4 @@ def test_no_process_outlives_its_parent():
     )
     pids = [int(pid) for pid in done.stdout.split()]
     assert len(pids) == 3
-    assert _eventually(
-        lambda: not any(psutil.pid_exists(pid) and _alive(psutil.Process(pid)) for pid in pids)
-    )
+    assert eventually(lambda: gone([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]))

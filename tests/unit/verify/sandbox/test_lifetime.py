@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -22,6 +21,7 @@ from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.sandbox.client import JailedInterpreter, JailRefusedError, TestSuite
 from pipeline_lib.verify.sandbox.jail.isolation import SCRATCH
 from pipeline_lib.verify.sandbox.tiers import open_tier, probe_tiers
+from tests.unit.verify.processes import GIVE_UP_S, eventually, gone
 
 REPOSITORY = pathlib.Path(__file__).parents[4]
 SQUARE = "def square(x):\n    return x * x\n"
@@ -29,8 +29,6 @@ SUITE = TestSuite(entry_point="square", tests="assert square(3) == 9")
 SLEEP = "import time\ntime.sleep(3600)\n"
 TIMEOUT_S = 900.0
 """Of the tests in which no deadline may pass, however slow the machine."""
-GIVE_UP_S = 120.0
-"""Time limit of awaited conditions; no deadline under test is this long."""
 
 
 @pytest.fixture(params=["namespace", "landlock"])
@@ -60,26 +58,6 @@ def family(pid: int) -> list[psutil.Process]:
     return [outer, *outer.children(recursive=True)]
 
 
-def until(condition) -> bool:
-    end = time.monotonic() + GIVE_UP_S
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return condition()
-
-
-def gone(processes: list[psutil.Process]) -> bool:
-    return not any(map(alive, processes))
-
-
-def alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:  # it was reaped between the two questions
-        return False
-
-
 def running(
     interpreter: JailedInterpreter, program: str, *, new: int = 2
 ) -> tuple[threading.Thread, list]:
@@ -88,7 +66,7 @@ def running(
     before = len(family(interpreter.pid))
     thread = threading.Thread(target=lambda: reports.append(interpreter.run(program, SUITE)))
     thread.start()
-    assert until(lambda: len(family(interpreter.pid)) >= before + new)
+    assert eventually(lambda: len(family(interpreter.pid)) >= before + new)
     return thread, reports
 
 
@@ -106,8 +84,8 @@ def test_interpreter_killed_twice_in_a_run_is_our_failure(interpreter):
     first = interpreter.pid
     victims = family(first)
     psutil.Process(first).kill()
-    assert until(lambda: gone(victims))
-    assert until(lambda: interpreter.pid != first and len(family(interpreter.pid)) >= 3)
+    assert eventually(lambda: gone(victims))
+    assert eventually(lambda: interpreter.pid != first and len(family(interpreter.pid)) >= 3)
     psutil.Process(interpreter.pid).kill()
     thread.join(GIVE_UP_S)
     assert [report.status for report in reports] == [Status.VERIFIER_ERROR]
@@ -119,7 +97,7 @@ def test_examiner_killed_between_runs_is_replaced(interpreter):
     interpreter.run(SQUARE, SUITE)
     first, examiner = interpreter.pid, family(interpreter.pid)[-1]
     examiner.kill()
-    assert until(lambda: gone([examiner]))
+    assert eventually(lambda: gone([examiner]))
     assert interpreter.run(SQUARE, SUITE).status is Status.CORRECT
     assert interpreter.pid == first
 
@@ -131,7 +109,7 @@ def test_examiner_killed_in_a_run_is_our_failure(interpreter):
     thread, reports = running(interpreter, SLEEP, new=1)
     candidate = family(interpreter.pid)[-1]
     # It shares a CPU until the tests have begun; an examiner that dies before is replaced.
-    assert until(lambda: set(candidate.cpu_affinity()) == os.sched_getaffinity(0))
+    assert eventually(lambda: set(candidate.cpu_affinity()) == os.sched_getaffinity(0))
     examiner.kill()
     thread.join(GIVE_UP_S)
     assert [report.status for report in reports] == [Status.VERIFIER_ERROR]
@@ -181,12 +159,12 @@ def test_client_killed_in_a_run_leaves_nothing(jail):
     )
     assert client.stdout is not None
     outer = int(client.stdout.readline())
-    assert until(lambda: len(family(outer)) >= 3)
+    assert eventually(lambda: len(family(outer)) >= 3)
     processes = family(outer)
     client.send_signal(signal.SIGKILL)
     client.wait()
     client.stdout.close()
-    assert until(lambda: gone(processes))
+    assert eventually(lambda: gone(processes))
 
 
 def test_thread_that_opened_it_may_end(jail):

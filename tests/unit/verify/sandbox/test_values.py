@@ -367,7 +367,7 @@ def test_filter_decides_by_call_and_argument(machine, numbers):
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_filter_refuses_what_it_does_not_know(machine):
-    """Numbers above all known ones, and those of the x32 interface, get no further."""
+    """Numbers above all known ones, and numbers of the x32 interface, get no further."""
     program = assemble_filter(machine, own_pid=77, may_write_files=True)
     for number in (450, 1000, 0x40000000, 0x40000000 | 1):
         assert decided(program, machine=machine, number=number) == REFUSE

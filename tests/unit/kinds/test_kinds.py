@@ -1,4 +1,4 @@
-"""Countdown's exhaustive solver."""
+"""Kinds one by one: ids of ARC problems, golds in worked solutions, the exhaustive solver of Countdown."""
 
 import itertools
 import re
@@ -8,8 +8,70 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.arc import PuzzleInput, puzzle_input_of
 from pipeline_lib.kinds.countdown import COUNTDOWN, solutions
+from pipeline_lib.kinds.math import last_boxed, reference_answer
 from tests.unit.countdown_steps import OPERATIONS, replay
+
+
+@pytest.mark.parametrize("puzzle_id", ["0a1d4ef5", "Copy1", "a/b"])
+def test_ids_name_puzzle_and_test_input(puzzle_id: str):
+    """A problem's id says which test input of which puzzle it asks about."""
+    asked = PuzzleInput(puzzle_id=puzzle_id, index=12)
+    assert puzzle_input_of(asked.problem_id) == asked
+
+
+@pytest.mark.parametrize(
+    "problem_id", ["gsm8k-test-0", "/0", "0a1d4ef5/", "0a1d4ef5/x", "a/-1", ""]
+)
+def test_other_ids_are_refused(problem_id: str):
+    """An id of another data set names no test input."""
+    with pytest.raises(BadInputError, match="is no id of an ARC problem"):
+        puzzle_input_of(problem_id)
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer"),
+    [
+        ("6+12=18\n#### 18", "18"),
+        ("6+12=18\nA: 18\n", "18"),
+        ("18", "18"),
+        ("#### 18\nThus 18 ducks.", "18"),
+        ("", ""),
+    ],
+)
+def test_the_answer_of_a_reference(reference, answer):
+    """A worked solution ends in its answer."""
+    assert reference_answer(reference) == answer
+
+
+@pytest.mark.parametrize(
+    ("solution", "content"),
+    [
+        (r"\boxed{1} or \boxed{2}", "2"),
+        (r"\boxed{\{1, 2\}}", r"\{1, 2\}"),
+        (r"\boxed{1} then \boxed{2", "1"),
+        (r"\fbox{7}", "7"),
+        ("nothing", None),
+    ],
+)
+def test_last_boxed_cases(solution: str, content: str | None):
+    """The last balanced box counts; escaped braces do not balance anything."""
+    assert last_boxed(solution) == content
+
+
+balanced = st.recursive(
+    st.text(alphabet="ab1 +", max_size=5),
+    lambda inner: st.builds("{}{{{}}}{}".format, inner, inner, inner),
+    max_leaves=8,
+)
+
+
+@given(before=balanced, content=balanced, after=st.text(alphabet="ab}. ", max_size=10))
+def test_last_boxed_inverts_boxing(before: str, content: str, after: str):
+    """Any balanced content comes back out of its box, whatever surrounds it."""
+    assert last_boxed(f"{before}\\boxed{{{content}}}{after}") == content.strip()
 
 
 def all_values(values: tuple[Fraction, ...]) -> set[Fraction]:
@@ -76,6 +138,6 @@ def test_the_solver_agrees_with_brute_force(numbers, target):
     ],
 )
 def test_a_check_has_the_steps_with_their_own_results(response, expected):
-    """The operands are those of the response; what is no whole number is a question mark."""
+    """The operands are as in the response; what is no whole number is a question mark."""
     assert COUNTDOWN.check_text is not None
     assert COUNTDOWN.check_text(response) == expected

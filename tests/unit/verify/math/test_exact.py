@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.verify.math.exact.comparison import compare
+from pipeline_lib.verify.math.exact.comparison import compare, decimals
 from pipeline_lib.verify.math.exact.normal_form import exact_value, normalize
 
 
@@ -14,9 +14,9 @@ def _compared(gold, answer):
     return compare(normalize(gold), normalize(answer))
 
 
-@pytest.mark.parametrize(
-    ("gold", "answer"),
-    [
+COMPARED = {
+    # The same value in another notation is equal, exactly and without SymPy.
+    True: [
         ("10,\\!080", "10080"),
         ("1\\,000\\,000", "1000000"),
         ("1000", "1 000"),
@@ -54,15 +54,8 @@ def _compared(gold, answer):
         ("2/3", "0.6666667"),
         ("9" * 5000, "9" * 5000),
     ],
-)
-def test_equal_by_notation(gold, answer):
-    """The same value in another notation is equal, exactly and without SymPy."""
-    assert _compared(gold, answer) is True
-
-
-@pytest.mark.parametrize(
-    ("gold", "answer"),
-    [
+    # Two numbers that differ are different, however close.
+    False: [
         ("50", "0.5"),
         ("1/3", "0.3333"),
         ("0.33333", "1/3"),
@@ -76,15 +69,8 @@ def test_equal_by_notation(gold, answer):
         ("1234", "1,235"),
         ("9" * 400, "9" * 399 + "8"),
     ],
-)
-def test_different_by_value(gold, answer):
-    """Two numbers that differ are different, however close."""
-    assert _compared(gold, answer) is False
-
-
-@pytest.mark.parametrize(
-    ("gold", "answer"),
-    [
+    # Anything that is no plain number, and not the same text, is undecided here.
+    None: [
         ("1234", "(1,234)"),
         ("2", "2 \\sin x"),
         ("2", "2\\pi"),
@@ -96,10 +82,16 @@ def test_different_by_value(gold, answer):
         ("x = 5", "y = 5"),
         ("3", "1/0 + 3"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("same", "gold", "answer"),
+    [(same, *pair) for same, pairs in COMPARED.items() for pair in pairs],
 )
-def test_symbols_are_left_to_sympy(gold, answer):
-    """Anything that is no plain number, and not the same text, is undecided here."""
-    assert _compared(gold, answer) is None
+def test_comparison(same, gold, answer):
+    """Equal by notation, different by value, or undecided."""
+    assert _compared(gold, answer) is same
 
 
 def test_a_square_is_not_a_digit():
@@ -150,3 +142,10 @@ def test_comparison_is_total_and_reflexive(gold, answer):
     """Any two texts can be compared, and every text equals itself."""
     assert _compared(gold, answer) in {True, False, None}
     assert _compared(gold, gold) is True
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.sampled_from([1, 3, 7]))
+def test_decimals_of_a_fraction(twos, fives, other):
+    """As many as the larger power of 2 or 5 in the denominator; none if another prime is left."""
+    value = Fraction(1, 2**twos * 5**fives * other)
+    assert decimals(value) == (max(twos, fives) if other == 1 else None)
