@@ -1,7 +1,7 @@
 """Writes the folder of an evaluation: its study, attempts and page, pictures of some examples, and for ARC a submission."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -12,7 +12,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_text
 from pipeline_lib.store.folders import check_output_folder, replaced
 from pipeline_lib.store.keys import stage_key
-from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
+from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.study.attempts import ATTEMPTS_KIND, write_attempts
 from pipeline_lib.study.pages.page import REPORT_NAME, write_page
 from pipeline_lib.study.provenance import provenance
@@ -75,6 +75,8 @@ def evaluate_on(  # noqa: PLR0913 - what an evaluation depends on
     roles = {f"model {index}": model for index, model in enumerate(models)}
     if control is not None:
         roles["control"] = control
+    for folder in roles.values():
+        read_config(folder)  # first, since it says how a missing model is made
     key = stage_key(
         __name__,
         params={
@@ -85,7 +87,7 @@ def evaluate_on(  # noqa: PLR0913 - what an evaluation depends on
         },
         inputs={
             "data": data_digest(data),
-            **{name: _model_digest(model) for name, model in roles.items()},
+            **{name: manifests.read_manifest(model).digest for name, model in roles.items()},
         },
     )
     finished = manifests.current(output, kind=KIND, key=key)
@@ -107,12 +109,6 @@ def evaluate_on(  # noqa: PLR0913 - what an evaluation depends on
         write_attempts(fresh / ATTEMPTS_KIND, attempts(found, series))
         write_page(fresh / REPORT_NAME, study, prr_page(study, fresh, is_arc=is_arc_folder(data)))
         return manifests.seal(fresh, kind=KIND, key=key)
-
-
-def _model_digest(folder: pathlib.Path) -> str:
-    if not (folder / MANIFEST_NAME).is_file():
-        raise BadInputError(f"{folder}: no latent model; train one with `reasonloop prr train`")
-    return manifests.read_manifest(folder).digest
 
 
 def _check(
@@ -148,28 +144,22 @@ def _evaluate(  # noqa: PLR0913 - what an evaluation depends on
     votes = ArcVotes(data, test) if is_arc else None
     answers_NAL = read_answers(data, test)
 
-    def evaluated(place: int) -> EvaluatedSet:
-        def listen(part: PredictedBatch) -> None:
-            size = len(test.inputs_NL)
+    size, mask = len(test.inputs_NL), grid_mask if is_arc else full_mask
+
+    def predicted(place: int) -> Iterator[PredictedBatch]:
+        model = load_model(folders[place], device=compute_device())
+        for part in predict_batches(model, test, own, seed=params.seed, mask=mask):
+            yield part
             progress(place * size + part.stop, len(folders) * size)
             if place < num_models:
                 draw_examples(part, test, fresh, count=own.pictures, is_arc=is_arc)
                 if votes is not None:
                     votes.add(part)
 
-        return evaluate_set(
-            load_model(folders[place], device=compute_device()),
-            test,
-            own,
-            seed=params.seed,
-            answers_NAL=answers_NAL,
-            listener=listen,
-            mask=grid_mask if is_arc else full_mask,
-        )
-
     sets: dict[str, EvaluatedSet] = {}
     for place, folder in enumerate(folders):
-        sets[f"{folder.name} {place}" if folder.name in sets else folder.name] = evaluated(place)
+        name = f"{folder.name} {place}" if folder.name in sets else folder.name
+        sets[name] = evaluate_set(predicted(place), answers_NAL=answers_NAL)
     names = [*sets]
     submitted = votes and votes.submit(fresh / SUBMISSION_NAME, voters=own.voters)
     return Findings(

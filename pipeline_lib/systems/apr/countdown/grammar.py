@@ -46,7 +46,8 @@ class CountdownGrammar:
         if not called or end != lines.END_CALL:
             return None
         condition, plain = lines.split_condition(before)
-        kept = condition if lines.is_token_budget(condition) else ""
+        # It holds for each sequence, so children inherit it.
+        kept = condition if condition.startswith(lines.TOKEN_BUDGET) else ""
         prompts = self._prompts(plain)
         names = [
             found["node"] if found else _UNREADABLE
@@ -82,7 +83,7 @@ _State = tuple[int, tuple[int, ...], tuple[str, ...]]
 
 
 def _listed_nodes(text: str) -> Iterator[tuple[str, _State]]:
-    """Compact: the operations of the root, in order; those of results are behind a join."""
+    """Compact: the operations of the root, in order; operations of results are behind a join."""
     own, _, _ = text.partition(f"\n{lines.JOIN}\n")
     state = lines.STATE_LINE.search(own)
     if state is None:

@@ -9,7 +9,6 @@ Legend: L tokens of a canvas, H rows and W columns of a grid.
 """
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,15 +37,9 @@ def array_to_grid(colours_HW: Colours) -> Grid:
 
 
 def encode(colours_HW: Colours, *, side: int = MAX_SIDE, top: int = 0, left: int = 0) -> Tokens:
-    """Tokens [side * side] of a grid with its upper left cell at row ``top``, column ``left``.
-
-    Raises:
-        ValueError: the grid exceeds the canvas.
-    """
+    """Tokens [side * side] of a grid, which fits, with its upper left cell at row ``top``, column ``left``."""
     height, width = colours_HW.shape
     bottom, right = top + height, left + width
-    if bottom > side or right > side:
-        raise ValueError(f"{height}x{width} at {top},{left} does not fit into {side}x{side}")
     canvas = np.full((side, side), PAD, dtype=np.uint8)
     canvas[top:bottom, left:right] = colours_HW + FIRST_COLOUR
     # Slices, because they are empty at the edge of the canvas.
@@ -60,13 +53,8 @@ def crop(tokens_L: npt.NDArray[np.integer]) -> Grid | None:
 
     Ties go to the fewest rows. Tokens outside are ignored, so a grid is decoded even if the model
     omits its end tokens.
-
-    Raises:
-        ValueError: the number of tokens is not a square.
     """
     side = math.isqrt(len(tokens_L))
-    if side * side != len(tokens_L):
-        raise ValueError(f"{len(tokens_L)} tokens are not a square canvas")
     canvas = np.asarray(tokens_L).reshape(side, side)
     is_colour = (canvas >= FIRST_COLOUR) & (canvas < VOCAB_SIZE)
     # Leading columns that are colours in this row and in all rows above it.
@@ -85,24 +73,20 @@ IDENTITY_COLOURS = tuple(range(NUM_COLOURS))
 _TURN_NAMES = [f"t{dihedral}" for dihedral in range(NUM_DIHEDRALS)]
 _DIGITS = "".join(map(str, IDENTITY_COLOURS))
 
-_TURNS: Mapping[int, Callable[[Colours], Colours]] = {
-    0: lambda grid: grid,
-    1: lambda grid: grid.T[::-1],
-    2: lambda grid: grid[::-1, ::-1],
-    3: lambda grid: grid[::-1].T,
-    4: lambda grid: grid[:, ::-1],
-    5: lambda grid: grid[::-1],
-    6: lambda grid: grid.T,
-    7: lambda grid: grid[::-1, ::-1].T,
-}
-"""Dihedral transforms by id: identity, three counter-clockwise rotations, left-right and up-down
-flips, transpose, anti-transpose."""
+_MIRRORED = {4: 0, 5: 2, 6: 1, 7: 3}
+"""Quarter turns behind a left-right flip, by id of the transform."""
 INVERSE_DIHEDRALS = (0, 3, 2, 1, 4, 5, 6, 7)
 
 
 def apply_dihedral(grid: Colours, dihedral: int) -> Colours:
-    """Apply the dihedral transform with this id; half of them swap height and width."""
-    return _TURNS[dihedral](grid)
+    """Apply the dihedral transform with this id; half of them swap height and width.
+
+    0 is the identity, 1 to 3 are counter-clockwise rotations, 4 and 5 left-right and up-down flips, 6 and 7 the transpose
+    and the anti-transpose.
+    """
+    if dihedral in _MIRRORED:
+        return np.rot90(grid[:, ::-1], _MIRRORED[dihedral])
+    return np.rot90(grid, dihedral)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

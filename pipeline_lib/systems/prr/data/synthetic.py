@@ -135,11 +135,8 @@ def _sudoku(
 
 def _ambiguous(rng: random.Random) -> tuple[Draw, int]:
     rules = draw_rules(rng)
-
-    def draw(rng: random.Random, versions: int) -> Group:
-        return [draw_example(rules, rng) for _ in range(versions)]
-
-    return draw, FIRST_COLOUR + NUM_COLOURS
+    vocab_size = FIRST_COLOUR + NUM_COLOURS
+    return lambda rng, versions: [draw_example(rules, rng) for _ in range(versions)], vocab_size
 
 
 def draw_rules(rng: random.Random) -> list[list[int]]:
@@ -210,7 +207,7 @@ def read_answers(folder: pathlib.Path, data: PuzzleSet) -> npt.NDArray[np.uint8]
     path = folder / "test" / ANSWERS_NAME
     if not path.is_file():
         return None
-    answers_NAL = load_array(path)
+    answers_NAL = load_array(path, axes=3)
     shape, (examples, length) = answers_NAL.shape, data.labels_NL.shape
     if shape != (examples, *shape[1:2], length) or answers_NAL.dtype != np.uint8 or not all(shape):
         raise BadInputError(

@@ -39,7 +39,6 @@ from pipeline_lib.systems.prr.model.layers import (
     InputEmbedding,
     NoiseSource,
     autocast,
-    compute_dtype,
     gaussian,
     linear,
     truncated_normal_,
@@ -122,7 +121,7 @@ class PrrModel(nn.Module):
         self.params = params
         self.loss_params = loss
         width = params.width
-        self.embedding = InputEmbedding(sizes, width=width, prefix=params.prefix_tokens)
+        self.embedding = InputEmbedding(params, sizes)
         self.core = Blocks(params, positions=params.prefix_tokens + sizes.seq_len)
         self.branches = BranchVectors(params.num_branches, width, every_step=params.branch_vectors)
         self.head = linear(width, sizes.vocab_size)
@@ -143,14 +142,12 @@ class PrrModel(nn.Module):
         With restarts the carry sums the load of each branch (`losses.branch_demand`).
         """
         restart_every = self.loss_params.restart_every if self.params.num_branches > 1 else 0
-        if carry is not None and not restart_every:
-            raise ValueError("PRR without restarts has no carry; carry must be None")
         if restart_every:
             carry = reinit_dead_branches(
                 self.branches, carry, every=restart_every, progress=progress, generator=generator
             )
         with autocast(batch.inputs_BL.device, self.params.precision):
-            embedded_BSD = self._embed(batch)
+            embedded_BSD = self.embedding(batch)
             start_BKSD = self.branches.initial_latents(embedded_BSD)
             if self.params.start_noise:
                 noise_BKSD = gaussian(start_BKSD, generator)
@@ -188,12 +185,12 @@ class PrrModel(nn.Module):
             steps: of recursion; None: as trained.
             noise: standard deviation of the Gaussian noise that is added to the latents at every step.
             rollouts: runs, each of which gives all K branches.
-            generator: of the noise. With one per row a row's answers are independent of the batch, and those of
-                fewer rollouts are a prefix of those of more.
+            generator: of the noise. With one per row a row's answers are independent of the batch, and the answers of
+                fewer rollouts are a prefix of the answers of more.
         """
         steps = steps or self.params.steps
         with autocast(batch.inputs_BL.device, self.params.precision):
-            embedded_BSD = self._embed(batch)
+            embedded_BSD = self.embedding(batch)
             runs = [
                 self._run_steps(
                     self.branches.initial_latents(embedded_BSD),
@@ -212,10 +209,6 @@ class PrrModel(nn.Module):
             scores_BK=scores_BK,
             core_passes=rollouts * core_passes(self.params, steps),
         )
-
-    def _embed(self, batch: Batch) -> Tensor:
-        embedded_BSD: Tensor = self.embedding(batch)
-        return embedded_BSD.to(compute_dtype(embedded_BSD.device, self.params.precision))
 
     def _run_steps(
         self,

@@ -10,7 +10,6 @@ from tests.synthetic_data import ARC_COUNTS
 from tests.unit.systems.prr.sample_puzzles import (
     DOUBLE,
     FILL,
-    PUZZLES,
     write_combined,
     write_repository,
 )
@@ -43,15 +42,6 @@ def test_counts_of_synthetic_sets(synthetic_data, name, counts):
     assert tuple(read_subset(synthetic_data / "arc", name).counts.values()) == counts
 
 
-def test_both_layouts_hold_the_same(tmp_path):
-    """Files of puzzles and combined files give equal subsets, ordered by id."""
-    repository, combined = write_repository(tmp_path / "a"), write_combined(tmp_path / "b")
-    for subset in PUZZLES:
-        assert read_subset(repository, subset) == read_subset(combined, subset)
-    ids = [puzzle.id for puzzle in read_subset(combined, "training").puzzles]
-    assert ids == ["fill", "mirror"]
-
-
 def test_a_prefix_of_combined_files(tmp_path):
     """As in TRM, a path prefix selects combined files, here kaggle/arc-agi."""
     write_combined(tmp_path / "kaggle")
@@ -66,13 +56,6 @@ def test_a_subset_elsewhere(tmp_path):
     file = read_subset(tmp_path, f"one={combined}/arc-agi_training_challenges.json")
     assert folder == file
     assert folder.name == "one"
-
-
-def test_secret_outputs_stay_absent(tmp_path):
-    """Without a solutions file test outputs are None."""
-    root = write_combined(tmp_path / "b", secret=("evaluation",))
-    (puzzle,) = read_subset(root, "evaluation").puzzles
-    assert [test.output for test in puzzle.test] == [None, None]
 
 
 @pytest.mark.parametrize(
