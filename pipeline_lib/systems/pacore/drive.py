@@ -47,7 +47,9 @@ def solve_all(  # noqa: PLR0913 - whom to ask and whom to tell
                 exchange = solve(question, setting, on_round=on_round)
                 following = advance(exchange, None)
                 while isinstance(following, Calls):
-                    running = [complete(request, following.decoding) for request in following.requests]
+                    running = [
+                        complete(request, following.decoding) for request in following.requests
+                    ]
                     following = advance(exchange, await gather_all(running))
                 on_solved(following)
 
