@@ -62,7 +62,7 @@ def build_arc(  # noqa: PLR0913 - the options of a command
     test_set_name: Annotated[
         str,
         Parameter(
-            help="Subset whose test inputs form the test split; those of other subsets are trained on."
+            help="Subset whose test inputs form the test split; test inputs of other subsets are trained on."
         ),
     ] = "evaluation",
     num_aug: Annotated[

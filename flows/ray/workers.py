@@ -220,8 +220,8 @@ def serving_worker(
 ) -> Iterator[Callable[[], None]]:
     """A `WorkerActor` on this connection's node, for the block; at its end calls in flight are finished first.
 
-    Its engine gets the variables of this process, which choose GPUs and hold keys; Ray's process has those of its
-    node. Yields a function that waits a second.
+    Its engine gets the variables of this process, which choose GPUs and hold keys; Ray's process has the variables of
+    its node. Yields a function that waits a second.
 
     Raises:
         BadInputError: the cluster has a worker with this node id, or the model cannot be served.

@@ -105,7 +105,7 @@ class System:
     """A method: its stages, in order, and what is checked before them."""
 
     name: str
-    """That of its command."""
+    """The name of its command, too."""
     stages: tuple[Stage, ...]
     labels: Callable[[Params], tuple[str, ...]]
     """Tags of its runs in Prefect; the first is part of the name of its flow run."""

@@ -89,7 +89,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     serial_samples: Annotated[
         int | None,
         Parameter(
-            help="Those of serial models, whose rollouts draw fewer tokens; default: --samples.",
+            help="Rollouts of serial models, which draw fewer tokens; default: --samples.",
             validator=AT_LEAST_ONE,
         ),
     ] = None,

@@ -25,7 +25,7 @@ def import_(
     /,
     *,
     name: Annotated[
-        str | None, Parameter(help="Name below data/raw/; default: that of the folder.")
+        str | None, Parameter(help="Name below data/raw/; default: the folder's.")
     ] = None,
     link: Annotated[
         bool,

@@ -128,7 +128,7 @@ def model(
     ] = (),
     dtype: Annotated[
         Literal["float32", "bfloat16", "float16"] | None,
-        Parameter(help="Precision of the weights; default: that of the source."),
+        Parameter(help="Precision of the weights; default: the source's."),
     ] = None,
 ) -> None:
     """Merge adapters into their base, or convert the precision, into a plain Hugging Face folder.

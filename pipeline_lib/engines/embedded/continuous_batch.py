@@ -76,7 +76,7 @@ class ContinuousBatch:
         return Prefiller(model=self.model, pad_id=self.pad_id, shares_prefix=shares_prefix)
 
     def add(self, requests: Sequence[SequenceRequest]) -> None:
-        """Queue sequences. Those of one call join in descending order of prompt length.
+        """Queue sequences. The sequences of one call join in descending order of prompt length.
 
         Raises:
             ValueError: no prompt token, ``max_new_tokens`` below 1, or an id that is in use.

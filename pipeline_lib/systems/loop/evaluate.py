@@ -33,7 +33,7 @@ def policy_draws(run: Run) -> list[Draw]:
 
 
 def draws_without_control(run: Run) -> list[Draw]:
-    """Those of `policy_draws` that need no control, which may still be in training."""
+    """The draws of `policy_draws` that need no control, which may still be in training."""
     return _policy_draws(run, control_is_base=True)
 
 

@@ -60,7 +60,7 @@ class _Pass:
     reference_BT: Tensor
     """Log-probabilities at the start of training."""
     old_BT: Tensor | None = None
-    """Those of the drawing policy, once the first update has computed them."""
+    """Log-probabilities of the drawing policy, once the first update has computed them."""
 
 
 class RolloutTrainer(DrawTrainer):

@@ -120,7 +120,7 @@ class EvaluationSetting:
     samples: int
     """Rollouts of each problem at temperatures above 0; greedy ones are all equal."""
     serial_samples: int | None = None
-    """Those of serial models, which need more of them to draw as many tokens; None: ``samples``."""
+    """Samples of serial models, which need more of them to draw as many tokens; None: ``samples``."""
     first_success: bool
     serve: ServeParams | None
     """The server of the only model; None: models are drawn in process."""

@@ -104,7 +104,7 @@ def check_compatible(model: pathlib.Path, data: PuzzleSet, *, folder: pathlib.Pa
             )
     if config.identifiers not in {None, data.identifiers}:
         raise BadInputError(
-            f"{model}: trained with another {IDENTIFIERS_NAME} than that of {folder}, so that its "
+            f"{model}: trained with another {IDENTIFIERS_NAME} than {folder} has, so that its "
             "puzzle vectors belong to other versions; use the data that it was trained on"
         )
 
