@@ -1,4 +1,4 @@
-"""The seam between the loop and rollout engines: ChatModel, its requests and its completions.
+"""The seam between the loop and rollout engines: ChatModel, its requests and its completions; Scorer.
 
 An engine takes rendered prompts (see `sampling.prompts`) and draws completions. Problems, verdicts
 and files are outside. Every completion has its own seed, so a request gives the same text whatever
@@ -29,7 +29,7 @@ class Request:
     """One prompt and one seed per completion (N paths: N seeds)."""
 
     prompt: str
-    """Rendered; `serving.tokens.encode_prompt` gives its token ids."""
+    """Rendered; `tokens.encode_prompt` gives its token ids."""
     seeds: Sequence[int]
     model: str | None = None
     """Which of an engine's models draws them; None: it has one."""
@@ -165,3 +165,31 @@ class ChatModel(Protocol):
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """Completions of each request, in the order of its seeds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredText:
+    """A completion with its prompt."""
+
+    prompt: str
+    """Rendered."""
+    text: str
+    ended: bool
+    """The policy drew the end token, which is then scored, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextScore:
+    """Confidence of the policy in one text."""
+
+    self_certainty: float
+    """Mean over the tokens of KL(uniform || next-token distribution), in nats."""
+    read_tokens: int
+    """Tokens of prompt and text, the compute of the score."""
+
+
+class Scorer(Protocol):
+    """Scores finished texts."""
+
+    def score(self, texts: Sequence[ScoredText]) -> list[TextScore]:
+        """One score per text, in order."""

@@ -18,8 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding, Request
-from pipeline_lib.engines.scored_text import ScoredText, Scorer
+from pipeline_lib.engines.chat_model import (
+    ChatModel,
+    Completion,
+    Decoding,
+    Request,
+    ScoredText,
+    Scorer,
+)
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import StrategyParams, TreeParams
 from pipeline_lib.records import FinishReason

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.client.connect import connect
 from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.engines.running_engine import serving_engine
+from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams

@@ -95,7 +95,7 @@ def _engine(
     say(f"starting {served.engine}; its output goes to {log_folder}")
     with serving_engine(served, model=model, log_folder=log_folder) as running:
         # transformers, which takes seconds to import.
-        from pipeline_lib.engines.client.connect import connect  # noqa: PLC0415
+        from pipeline_lib.engines.started_engine import connect  # noqa: PLC0415
 
         report = RestartReport(engine=running)
         yield connect(running.endpoint, served, model=model), report.update

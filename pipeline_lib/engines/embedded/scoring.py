@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from pipeline_lib.engines.scored_text import ScoredText, TextScore
+from pipeline_lib.engines.chat_model import ScoredText, TextScore
 from pipeline_lib.engines.tokens import encode_completion, encode_prompt
 
 _MAX_LOGITS = 1 << 25

@@ -1,15 +1,40 @@
-"""All rollout engines, by the value of ``serve.engine``."""
+"""All rollout engines, by the value of ``serve.engine``; those without an environment of their own stand here."""
 
+import sys
 from collections.abc import Mapping
 
 from pipeline_lib.engines.dialects import OPENAI, Dialect
-from pipeline_lib.engines.known.embedded import EMBEDDED
-from pipeline_lib.engines.known.engine import INSTALL, Engine, environment_python, has_package
+from pipeline_lib.engines.known.engine import (
+    INSTALL,
+    Engine,
+    Launch,
+    ServedModel,
+    common_environment,
+    environment_python,
+    has_package,
+)
 from pipeline_lib.engines.known.sglang import SGLANG
 from pipeline_lib.engines.known.vllm import VLLM
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 
+
+def _launch(serve: ServeParams, served: ServedModel) -> Launch:
+    command = (
+        *(sys.executable, "-m", "pipeline_lib.engines.server.server"),
+        *(served.model, "--name", served.name, "--port", str(served.port)),
+    )
+    return Launch(command=(*command, *serve.options), environment=common_environment(served))
+
+
+EMBEDDED = Engine(
+    name="embedded",
+    launch=_launch,
+    dialect=VLLM.dialect,
+    adapter_routes=VLLM.adapter_routes,
+    in_process=True,
+)
+"""transformers in this environment, in the worker's process or over HTTP with vLLM's dialect and adapter routes."""
 URL = Engine(name="url", launch=None, dialect=None, adapter_routes=None)
 """A server that already runs at ``serve.url``: used as it is, never started or stopped."""
 ENGINES: Mapping[str, Engine] = {engine.name: engine for engine in (EMBEDDED, VLLM, SGLANG, URL)}

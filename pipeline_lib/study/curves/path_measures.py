@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from pipeline_lib.engines.chat_model import ChatFormat
-from pipeline_lib.engines.scored_text import ScoredText, Scorer
+from pipeline_lib.engines.chat_model import ChatFormat, ScoredText, Scorer
 from pipeline_lib.records import FinishReason, Path, Problem, Row
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.verify.answer_groups import AnswerBook

@@ -9,9 +9,9 @@ import torch
 
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.chat_model import Decoding, Request
-from pipeline_lib.engines.client.connect import connect
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.running_engine import serving_engine
+from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.countdown import generate

@@ -4,9 +4,9 @@ import pytest
 
 from pipeline_lib.engines.chat_model import Message
 from pipeline_lib.engines.client.client import ServerChat
-from pipeline_lib.engines.client.connect import connect
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.identity import Endpoint
+from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from pipeline_lib.engines.scored_text import TextScore
+from pipeline_lib.engines.chat_model import TextScore
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import BeamParams, TreeParams
 from pipeline_lib.records import FinishReason

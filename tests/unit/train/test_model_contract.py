@@ -13,15 +13,14 @@ import httpx
 import pytest
 import torch
 
-from pipeline_lib.engines.chat_model import Decoding, Request
-from pipeline_lib.engines.client.connect import connect
+from pipeline_lib.engines.chat_model import Decoding, Request, ScoredText
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.embedded.scoring import PolicyScorer
 from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.pretrained import load_chat_format, load_tokenizer
-from pipeline_lib.engines.scored_text import ScoredText
 from pipeline_lib.engines.server.prompts import PromptTokenizer
 from pipeline_lib.engines.server.schemas import Message
+from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.engines.tokens import TEMPLATE_DATE, encode_prompt, encode_text
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams

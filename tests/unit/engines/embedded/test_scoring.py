@@ -5,10 +5,9 @@ import math
 import pytest
 import torch
 
-from pipeline_lib.engines.chat_model import Decoding, Request
+from pipeline_lib.engines.chat_model import Decoding, Request, ScoredText
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.embedded.scoring import PolicyScorer, self_certainty
-from pipeline_lib.engines.scored_text import ScoredText
 
 
 @pytest.fixture(scope="module")

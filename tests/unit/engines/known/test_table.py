@@ -9,8 +9,7 @@ from flows.cli.options import Engine
 from pipeline_lib.engines import known
 from pipeline_lib.engines.dialects import OPENAI
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.known.embedded import EMBEDDED
-from pipeline_lib.engines.known.table import ENGINES, dialect_of, is_in_process
+from pipeline_lib.engines.known.table import EMBEDDED, ENGINES, dialect_of, is_in_process
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
@@ -20,7 +19,7 @@ def test_every_engine_module_is_in_the_table():
     """An engine that is started is a module of its name; ``engine`` and ``table`` are what they share."""
     folder = pathlib.Path(known.__path__[0])
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "engine", "table"}
-    assert modules | {"url"} == set(ENGINES)
+    assert modules | {"embedded", "url"} == set(ENGINES)
 
 
 def test_the_command_offers_every_engine():

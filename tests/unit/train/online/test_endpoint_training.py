@@ -11,8 +11,8 @@ from peft import get_peft_model
 
 from pipeline_lib.determinism import deterministic
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.client.connect import connect
 from pipeline_lib.engines.running_engine import serving_engine
+from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
