@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.embedded.sampler import sample_tokens
+from pipeline_lib.engines.embedded.sequence_table import sample_tokens
 
 CUBLAS = "CUBLAS_WORKSPACE_CONFIG"
 

@@ -24,7 +24,7 @@ from flows.run.terminal import say
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.known.engine import HOST
 from pipeline_lib.engines.known.table import engine_named
-from pipeline_lib.engines.launch.readiness import lease_port
+from pipeline_lib.engines.launch.probes import lease_port
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.params.pacore import PRESETS
 from pipeline_lib.params.whole import Params

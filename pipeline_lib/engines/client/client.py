@@ -25,8 +25,8 @@ from pipeline_lib.engines.chat_model import (
 )
 from pipeline_lib.engines.client.connection import Connection, Outage
 from pipeline_lib.engines.client.session import Session, gather_all
-from pipeline_lib.engines.dialects import Dialect
 from pipeline_lib.engines.identity import Endpoint
+from pipeline_lib.engines.known.engine import Dialect
 from pipeline_lib.engines.known.table import dialect_of
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams

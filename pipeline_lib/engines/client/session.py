@@ -18,7 +18,7 @@ from pipeline_lib.engines.client.response_parsing import (
     StreamReader,
     parse_completions,
 )
-from pipeline_lib.engines.dialects import (
+from pipeline_lib.engines.known.engine import (
     Dialect,
     chat_fields,
     completion_fields,

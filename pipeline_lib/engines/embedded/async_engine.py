@@ -27,6 +27,7 @@ from pipeline_lib.engines.embedded.generation import (
     Generation,
     Prompt,
     QueueFullError,
+    TokenDecoder,
 )
 from pipeline_lib.engines.embedded.multi_lora import (
     Counters,
@@ -34,7 +35,6 @@ from pipeline_lib.engines.embedded.multi_lora import (
     MultiLoraModel,
     is_out_of_memory,
 )
-from pipeline_lib.engines.embedded.token_text import TokenDecoder
 from pipeline_lib.errors import ReasonloopError, reason_of
 
 Result = TypeVar("Result")

@@ -22,8 +22,13 @@ from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from typing_extensions import override
 
-from pipeline_lib.engines.embedded import cohort_attention
-from pipeline_lib.engines.embedded.cohorts import Cohort, make_cohort, merge_cohorts
+from pipeline_lib.engines.embedded.cohorts import (
+    ATTENTION,
+    Cohort,
+    UnsupportedAttentionError,
+    make_cohort,
+    merge_cohorts,
+)
 from pipeline_lib.engines.embedded.kv_blocks import KvPool
 from pipeline_lib.engines.embedded.prefill import prefill
 from pipeline_lib.errors import BadInputError
@@ -141,13 +146,13 @@ def _choose(model: Any) -> DecodePass:
             "attention only: serve it with vLLM, and train on paths of vLLM (train.rollouts=endpoint)"
         )
     before = model.config._attn_implementation  # noqa: SLF001 - it has no public name
-    if layers != {DynamicLayer} or before not in {"sdpa", cohort_attention.NAME}:
+    if layers != {DynamicLayer} or before not in {"sdpa", ATTENTION}:
         return PADDED_PASS
-    model.set_attn_implementation(cohort_attention.NAME)
+    model.set_attn_implementation(ATTENTION)
     try:
         if _passes_agree(model):
             return COHORT_PASS
-    except (cohort_attention.UnsupportedAttentionError, TypeError):
+    except (UnsupportedAttentionError, TypeError):
         # Options without support, or a model that does not pass keywords on to its attention.
         pass
     model.set_attn_implementation("sdpa")

@@ -14,9 +14,9 @@ from pipeline_lib.engines.embedded.generation import (
     EngineStoppedError,
     Generation,
     Prompt,
+    TokenDecoder,
 )
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
-from pipeline_lib.engines.embedded.token_text import TokenDecoder
 from pipeline_lib.engines.tokens import encode_prompt
 from pipeline_lib.errors import BadInputError
 

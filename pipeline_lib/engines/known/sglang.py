@@ -1,11 +1,12 @@
 """SGLang, in a second virtual environment. It needs a GPU to install; only its data is tested."""
 
-from pipeline_lib.engines.dialects import NO_TRUNCATION, Dialect
 from pipeline_lib.engines.known.engine import (
     FOREIGN_ENVIRONMENT,
     HOST,
+    NO_TRUNCATION,
     RESIDENT_ADAPTERS,
     AdapterRoutes,
+    Dialect,
     Engine,
     Launch,
     ServedModel,

@@ -3,9 +3,10 @@
 import sys
 from collections.abc import Mapping
 
-from pipeline_lib.engines.dialects import OPENAI, Dialect
 from pipeline_lib.engines.known.engine import (
     INSTALL,
+    OPENAI,
+    Dialect,
     Engine,
     Launch,
     ServedModel,

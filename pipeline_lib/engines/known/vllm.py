@@ -3,13 +3,14 @@
 import pathlib
 
 from pipeline_lib.engines import middleware
-from pipeline_lib.engines.dialects import NO_TRUNCATION, Dialect
 from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.engines.known.engine import (
     FOREIGN_ENVIRONMENT,
     HOST,
+    NO_TRUNCATION,
     RESIDENT_ADAPTERS,
     AdapterRoutes,
+    Dialect,
     Engine,
     Launch,
     ServedModel,

@@ -1,10 +1,27 @@
-"""HTTP probes of a running engine: models, one token, token counters, health."""
+"""An engine seen from outside: HTTP probes, its port, readiness after a start, and hangs.
 
-from collections.abc import Mapping
+A completed one-token request proves that the engine works. A pending one proves nothing, since it
+may wait in a long queue; but an engine with a queue draws tokens, so its counters move. An engine
+hangs when neither has happened for `serve.hang_timeout_s`. (SGLang's health route replaces the
+request: its scheduler answers it between two steps.)
+
+Work that draws no token for longer, like the prefill of a very long prompt on a CPU or the loading
+of a very large adapter, looks like a hang: `serve.hang_timeout_s` must exceed it.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import psutil
+
+from pipeline_lib.engines.known.engine import HOST, ServedModel
+from pipeline_lib.engines.launch.process import EngineProcess
+from pipeline_lib.errors import ReasonloopError
 
 _PROMPT = "1"
 _QUICK_S = 5.0
@@ -108,3 +125,199 @@ class Probes:
                 f"{url}: status {answer.status_code}: {message}", status=answer.status_code
             )
         return answer
+
+
+_PORTS_TRIED = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortLease:
+    """A port reserved against other runs until it is released, or this process ends.
+
+    An engine needs seconds until it binds its port, and vLLM binds with SO_REUSEPORT: two of them on one
+    port would share it, and receive each other's requests.
+    """
+
+    port: int
+    _holder: socket.socket
+
+    def release(self) -> None:
+        """Release the port; idempotent."""
+        self._holder.close()
+
+
+def lease_port(first: int) -> PortLease:
+    """Lease the first free port from ``first`` on.
+
+    Raises:
+        ReasonloopError: the next 200 ports are all in use.
+    """
+    end = min(first + _PORTS_TRIED, 65536)
+    for port in range(first, end):
+        holder = _acquire(port)
+        if holder is None:
+            continue
+        if is_free(port):
+            return PortLease(port=port, _holder=holder)
+        holder.close()
+    raise ReasonloopError(
+        f"ports {first} to {end - 1} of {HOST} are all in use; set serve.port to a free one"
+    )
+
+
+def _acquire(port: int) -> socket.socket | None:
+    # Linux's abstract namespace: the kernel frees the name with the process, without files in /tmp.
+    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        holder.bind(f"\0reasonloop/engine-port/{port}")
+    except OSError:
+        holder.close()
+        return None
+    return holder
+
+
+def is_free(port: int) -> bool:
+    """True if a server could bind the port now."""
+    with socket.socket() as probe:
+        # As servers do: recently closed connections do not block the port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def listening_pids(port: int) -> frozenset[int | None]:
+    """Ids of the processes that listen on the port; None for a process of another user."""
+    return frozenset(
+        connection.pid
+        for connection in psutil.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN and connection.laddr[1:2] == (port,)
+    )
+
+
+_POLL_S = 0.25
+
+
+class PortTakenError(ReasonloopError):
+    """Another process took the port while the engine was starting."""
+
+
+class StartCancelledError(Exception):
+    """The engine was stopped while it was starting."""
+
+
+def local_probes(port: int) -> Probes:
+    """Probes of an engine on this machine."""
+    return Probes(base_url=f"http://{HOST}:{port}/v1")
+
+
+def wait_until_ready(
+    process: EngineProcess, served: ServedModel, *, timeout_s: float, stopping: threading.Event
+) -> None:
+    """Wait until the engine lists its model and draws a token with it.
+
+    Raises:
+        PortTakenError: another process listens on the port, or did when the engine tried to bind.
+        ReasonloopError: the engine ended, or is not ready in time; with the end of its log.
+        StartCancelledError: ``stopping`` was set.
+    """
+    deadline = time.monotonic() + timeout_s
+    reason: str | None = "it was not probed"
+    while (left_s := deadline - time.monotonic()) > 0:
+        if stopping.wait(_POLL_S):
+            raise StartCancelledError
+        if process.exit_code is not None:
+            raise _start_failure(process, served)
+        reason = _unready_reason(process, served, left_s)
+        if reason is None:
+            return
+    raise ReasonloopError(
+        f"{process.engine} does not work {timeout_s:g} s after its start "
+        f"(serve.start_timeout_s): {reason}; its log ends: {process.log_tail()}"
+    )
+
+
+def _unready_reason(process: EngineProcess, served: ServedModel, left_s: float) -> str | None:
+    listeners = listening_pids(served.port)
+    if not listeners:
+        return f"nothing listens on port {served.port}"
+    # vLLM binds with SO_REUSEPORT: another listener would receive a share of its requests.
+    if not listeners <= {child.pid for child in process.processes}:
+        raise PortTakenError(f"port {served.port} was taken by another process")
+    probes = local_probes(served.port)
+    try:
+        if served.name not in (listed := probes.models()):
+            return f"it serves {', '.join(listed)} and not {served.name}"
+        probes.draw_token(served.name, timeout_s=left_s)
+    except NoAnswerError as error:
+        return str(error)
+    return None
+
+
+def _start_failure(process: EngineProcess, served: ServedModel) -> ReasonloopError:
+    if not is_free(served.port):
+        return PortTakenError(f"port {served.port} was taken by another process")
+    return ReasonloopError(f"{process.engine}, before it answered, {process.exit_summary}")
+
+
+_MAX_POLL_S = 3.0
+_POLLS = 10
+"""Polls per hang timeout, at least."""
+
+
+class Watchdog:
+    """Watches one start of an engine, from the moment that it was ready."""
+
+    def __init__(
+        self,
+        probes: Probes,
+        model: str,
+        *,
+        health_route: str | None,
+        hang_timeout_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._probes = probes
+        self._model = model
+        self._health_route = health_route
+        self._hang_timeout_s = hang_timeout_s
+        self.poll_s = min(_MAX_POLL_S, hang_timeout_s / _POLLS)
+        """Interval of polls, and the timeout of reading the counters."""
+        self._tokens: float | None = None
+        self._silent_s = 0.0
+        self._clock = clock
+        self._last_poll = clock()
+        self._probe: threading.Thread | None = None
+
+    def poll(self) -> None:
+        """Look for progress, if a poll is due."""
+        now = self._clock()
+        if now < self._last_poll + self.poll_s:
+            return
+        # A pause of this process itself (SIGSTOP, suspend) must not count against the engine.
+        self._silent_s += min(now - self._last_poll, 3 * self.poll_s)
+        self._last_poll = now
+        tokens = self._probes.tokens_so_far(timeout_s=self.poll_s)
+        if tokens is not None and tokens != self._tokens:
+            self._tokens = tokens
+            self._silent_s = 0.0
+        elif self._probe is None or not self._probe.is_alive():
+            self._probe = threading.Thread(target=self._request, name="engine-probe", daemon=True)
+            self._probe.start()
+
+    def _request(self) -> None:
+        try:
+            if self._health_route:
+                self._probes.check_health(self._health_route, timeout_s=self._hang_timeout_s)
+            else:
+                self._probes.draw_token(self._model, timeout_s=self._hang_timeout_s)
+        except NoAnswerError:
+            return
+        self._silent_s = 0.0
+
+    @property
+    def is_hung(self) -> bool:
+        """True if the silence will reach the timeout before the next poll."""
+        return self._silent_s > self._hang_timeout_s - 2 * self.poll_s

@@ -13,17 +13,18 @@ from dataclasses import replace
 from pipeline_lib.engines.identity import Endpoint, model_identity
 from pipeline_lib.engines.known.engine import Engine, ServedModel
 from pipeline_lib.engines.launch.adapters import LoadedAdapters
-from pipeline_lib.engines.launch.probes import NoAnswerError, RefusedError
-from pipeline_lib.engines.launch.process import EngineProcess
-from pipeline_lib.engines.launch.readiness import (
+from pipeline_lib.engines.launch.probes import (
+    NoAnswerError,
     PortLease,
     PortTakenError,
+    RefusedError,
     StartCancelledError,
+    Watchdog,
     lease_port,
     local_probes,
     wait_until_ready,
 )
-from pipeline_lib.engines.launch.watchdog import Watchdog
+from pipeline_lib.engines.launch.process import EngineProcess
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
 

@@ -17,8 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
 
 from pipeline_lib.engines.middleware.host_guard import HostGuard, Hosts
-from pipeline_lib.engines.server.errors import ApiError, add_error_handlers
-from pipeline_lib.engines.server.responses import Json
+from pipeline_lib.engines.server.responses import ApiError, Json, add_error_handlers
 
 MAX_BODY_BYTES = 16 << 20
 """A million tokens as text, or as ids, several times over."""

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
-from pipeline_lib.engines.server.errors import ApiError, unknown_model
+from pipeline_lib.engines.server.responses import ApiError, unknown_model
 from pipeline_lib.engines.server.schemas import LoadAdapterRequest, UnloadAdapterRequest
 
 MAX_ADAPTERS = 64

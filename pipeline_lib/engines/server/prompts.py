@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline_lib.engines.server.errors import ApiError
+from pipeline_lib.engines.server.responses import ApiError
 from pipeline_lib.engines.server.schemas import Message
 from pipeline_lib.engines.tokens import encode_prompt, render_chat
 from pipeline_lib.errors import reason_of

@@ -12,12 +12,15 @@ from starlette.concurrency import run_in_threadpool
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.embedded.generation import EngineStoppedError, Generation, Prompt
+from pipeline_lib.engines.embedded.generation import (
+    EngineStoppedError,
+    Generation,
+    Prompt,
+    TokenDecoder,
+)
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
-from pipeline_lib.engines.embedded.token_text import TokenDecoder
 from pipeline_lib.engines.middleware.host_guard import Hosts
 from pipeline_lib.engines.model_config import context_of
-from pipeline_lib.engines.server.errors import ApiError, as_api_error
 from pipeline_lib.engines.server.front import (
     END_OF_STREAM,
     EventStream,
@@ -31,6 +34,7 @@ from pipeline_lib.engines.server.front import (
 from pipeline_lib.engines.server.model_registry import ModelRegistry
 from pipeline_lib.engines.server.prompts import PromptTokenizer
 from pipeline_lib.engines.server.responses import (
+    ApiError,
     ChatLayout,
     ChoiceFields,
     CompletionLayout,
@@ -38,6 +42,7 @@ from pipeline_lib.engines.server.responses import (
     Json,
     ResponseLayout,
     Usage,
+    as_api_error,
 )
 from pipeline_lib.engines.server.schemas import (
     ChatRequest,

@@ -8,7 +8,7 @@ import time
 import httpx
 import pytest
 
-from pipeline_lib.engines.launch.readiness import lease_port
+from pipeline_lib.engines.launch.probes import lease_port
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams

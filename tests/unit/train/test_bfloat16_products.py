@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pipeline_lib.engines.embedded import cohort_attention
+from pipeline_lib.engines.embedded.cohorts import ATTENTION
 from pipeline_lib.train.bfloat16_products import bfloat16_products
 
 IDS = torch.arange(24).reshape(2, 12)
@@ -39,7 +39,7 @@ def test_products_are_rounded_and_weights_are_not(model):
     assert (exact - rounded).norm() < 0.05 * exact.norm()
 
 
-@pytest.mark.parametrize("before", ["sdpa", cohort_attention.NAME])
+@pytest.mark.parametrize("before", ["sdpa", ATTENTION])
 def test_attention_on_a_cpu_is_in_float32(model, monkeypatch, before):
     """Its inputs are float32 in the block, and the model's own attention is back behind it."""
     seen = []

@@ -11,9 +11,15 @@ from pipeline_lib.engines.chat_model import Completion
 from pipeline_lib.engines.client.response_parsing import Delta
 from pipeline_lib.engines.client.session import gather_all
 from pipeline_lib.engines.embedded.generation import ChoiceDelta
-from pipeline_lib.engines.server.errors import ApiError
 from pipeline_lib.engines.server.front import END_OF_STREAM, comment_text, event_text
-from pipeline_lib.engines.server.responses import ChatLayout, ChoiceFields, Envelope, Json, Usage
+from pipeline_lib.engines.server.responses import (
+    ApiError,
+    ChatLayout,
+    ChoiceFields,
+    Envelope,
+    Json,
+    Usage,
+)
 from pipeline_lib.sampling.compute_cost import NOTHING
 from pipeline_lib.systems.pacore.gateway.solving import Solver, Step
 from pipeline_lib.systems.pacore.rounds import Calls, Drawn, Setting

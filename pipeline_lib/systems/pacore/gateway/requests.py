@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from pipeline_lib.engines.chat_model import Message as Turn
 from pipeline_lib.engines.chat_model import Role
-from pipeline_lib.engines.server.errors import unknown_model
+from pipeline_lib.engines.server.responses import unknown_model
 from pipeline_lib.engines.server.schemas import ChatRequest
 from pipeline_lib.params.pacore import PRESETS, Compaction, PacoreParams
 from pipeline_lib.params.sections import Count, Section

@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.client.connection import EngineDownError
-from pipeline_lib.engines.server.errors import ApiError
 from pipeline_lib.engines.server.front import (
     EventStream,
     guarded_app,
@@ -23,14 +22,13 @@ from pipeline_lib.engines.server.front import (
     metrics_response,
     serve_app,
 )
-from pipeline_lib.engines.server.responses import Json
+from pipeline_lib.engines.server.responses import ApiError, Json
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.gateway.answers import Answer
-from pipeline_lib.systems.pacore.gateway.metrics import GatewayMetrics
 from pipeline_lib.systems.pacore.gateway.requests import GatewayRequest, served_names
-from pipeline_lib.systems.pacore.gateway.solving import Solver, Upstream
+from pipeline_lib.systems.pacore.gateway.solving import GatewayMetrics, Solver, Upstream
 from pipeline_lib.systems.pacore.rounds import Setting
 from pipeline_lib.systems.pacore.settings import make_setting
 from pipeline_lib.systems.pacore.solution import Question

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.embedded.sampler import sample_tokens
+from pipeline_lib.engines.embedded.sequence_table import sample_tokens
 
 
 @pytest.mark.parametrize(("uniform", "expected"), [(0.0, 1), (0.49, 1), (0.51, 2), (0.999, 2)])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
-from pipeline_lib.engines.embedded.token_text import (
+from pipeline_lib.engines.embedded.generation import (
     IncrementalDetokenizer,
     StopStringFilter,
     TokenDecoder,

@@ -7,8 +7,8 @@ import pytest
 
 from flows.cli.options import Engine
 from pipeline_lib.engines import known
-from pipeline_lib.engines.dialects import OPENAI
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
+from pipeline_lib.engines.known.engine import OPENAI
 from pipeline_lib.engines.known.table import EMBEDDED, ENGINES, dialect_of, is_in_process
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.errors import BadInputError

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from pipeline_lib.engines.launch.readiness import is_free, lease_port, listening_pids
+from pipeline_lib.engines.launch.probes import is_free, lease_port, listening_pids
 from pipeline_lib.errors import ReasonloopError
 
 HOLD = """
 import sys
-from pipeline_lib.engines.launch.readiness import lease_port
+from pipeline_lib.engines.launch.probes import lease_port
 lease = lease_port(int(sys.argv[1]))
 print(lease.port, flush=True)
 sys.stdin.read()

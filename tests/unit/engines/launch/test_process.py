@@ -14,8 +14,8 @@ import pytest
 
 from pipeline_lib.engines.known.engine import ServedModel
 from pipeline_lib.engines.known.vllm import VLLM
+from pipeline_lib.engines.launch.probes import listening_pids
 from pipeline_lib.engines.launch.process import EngineProcess
-from pipeline_lib.engines.launch.readiness import listening_pids
 from tests.waiting import until
 
 PORT = 18600

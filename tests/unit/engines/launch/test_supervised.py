@@ -17,8 +17,8 @@ import pytest
 
 from pipeline_lib.engines.known.vllm import VLLM
 from pipeline_lib.engines.launch import supervised
+from pipeline_lib.engines.launch.probes import is_free, listening_pids
 from pipeline_lib.engines.launch.process import EngineProcess
-from pipeline_lib.engines.launch.readiness import is_free, listening_pids
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from tests.unit.engines.launch.real_engines import process_ids

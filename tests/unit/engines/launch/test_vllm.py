@@ -15,9 +15,13 @@ import pytest
 
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.known.vllm import VLLM
-from pipeline_lib.engines.launch.probes import NoAnswerError, Probes
-from pipeline_lib.engines.launch.readiness import is_free, listening_pids
-from pipeline_lib.engines.launch.watchdog import Watchdog
+from pipeline_lib.engines.launch.probes import (
+    NoAnswerError,
+    Probes,
+    Watchdog,
+    is_free,
+    listening_pids,
+)
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.params.serve import ServeParams
 from tests.unit.engines.launch.real_engines import (

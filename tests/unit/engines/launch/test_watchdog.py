@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from pipeline_lib.engines.known.sglang import SGLANG
-from pipeline_lib.engines.launch.probes import NoAnswerError
-from pipeline_lib.engines.launch.watchdog import Watchdog
+from pipeline_lib.engines.launch.probes import NoAnswerError, Watchdog
 
 
 class Clock:

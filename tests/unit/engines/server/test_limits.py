@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.middleware.host_guard import HostGuard, Hosts
-from pipeline_lib.engines.server.errors import ApiError
 from pipeline_lib.engines.server.front import MAX_BODY_BYTES, BodyLimit
 from pipeline_lib.engines.server.prompts import MAX_PROMPT_TOKENS, PromptTokenizer
+from pipeline_lib.engines.server.responses import ApiError
 
 MODEL = "models/policy"
 BODY = {"model": MODEL, "prompt": "1", "max_tokens": 1}

@@ -11,8 +11,8 @@ import openai
 import pytest
 
 from pipeline_lib.engines.client.session import gather_all
-from pipeline_lib.engines.server.errors import ApiError
 from pipeline_lib.engines.server.front import MAX_BODY_BYTES
+from pipeline_lib.engines.server.responses import ApiError
 from pipeline_lib.systems.pacore.gateway.requests import preset_of
 from tests.unit.engines.scripted_server import MODEL, answers, never, scripted_server
 from tests.unit.systems.pacore.running_gateway import gateway_of
