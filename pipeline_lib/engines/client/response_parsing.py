@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline_lib.engines.chat_model import Completion
 from pipeline_lib.errors import ReasonloopError, first_fault
@@ -25,22 +25,15 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
 
 
-class _PromptDetails(Part):
-    cached_tokens: int | None = None
-
-
 class TokenCounts(Part):
     """``usage`` of a response."""
 
     prompt_tokens: int
     completion_tokens: int
-    prompt_tokens_details: _PromptDetails | None = None
-
-    @property
-    def cached_tokens(self) -> int:
-        """Prompt tokens whose prefill was reused; 0 if the server does not report them."""
-        details = self.prompt_tokens_details
-        return (details.cached_tokens if details else None) or 0
+    cached_tokens: int | None = Field(
+        default=None, validation_alias=AliasPath("prompt_tokens_details", "cached_tokens")
+    )
+    """Prompt tokens whose prefill was reused; None if the server does not report them."""
 
 
 class _TokenLogprob(Part):
@@ -171,7 +164,7 @@ def _completion(
         completion_tokens=usage.completion_tokens if tokens is None else tokens,
         logprob=sum(logprobs) if logprobs else None,
         error=f"the server ended it with {choice.finish_reason!r}" if failed else None,
-        cached_tokens=usage.cached_tokens,
+        cached_tokens=usage.cached_tokens or 0,
         latency_s=latency_s,
         reasoning=choice.message.reasoning if choice.message else None,
         token_ids=tuple(choice.token_ids) if choice.token_ids is not None else None,
@@ -209,16 +202,8 @@ def _checked(parse: Callable[[], _Parsed]) -> _Parsed:
         raise BadResponseError(f"the response cannot be read: {first_fault(error)}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delta:
-    """New text of a completion that is being drawn."""
-
-    text: str
-    reasoning: str = ""
-    """Reasoning that the server reports apart from the text."""
-
-
-OnDelta = Callable[[Delta], None]
+OnDelta = Callable[[str, str], None]
+"""Called with new text of a completion that is being drawn, and new reasoning, which the server reports apart."""
 
 
 class BrokenStreamError(BadResponseError):
@@ -232,7 +217,7 @@ class StreamReader:
     model: str | None
     """Expected model name; None accepts any."""
     on_delta: OnDelta
-    _deltas: list[Delta] = field(default_factory=list)
+    _deltas: list[tuple[str, str]] = field(default_factory=list)
     _finished: str | None = None
     _usage: TokenCounts | None = None
 
@@ -255,10 +240,10 @@ class StreamReader:
         for choice in found.choices or ():
             self._finished = choice.finish_reason or self._finished
             content = choice.delta or Content(content=choice.text)
-            delta = Delta(text=content.content or "", reasoning=content.reasoning or "")
-            if delta.text or delta.reasoning:
+            delta = (content.content or "", content.reasoning or "")
+            if any(delta):
                 self._deltas.append(delta)
-                self.on_delta(delta)
+                self.on_delta(*delta)
 
     def completion(self, *, latency_s: float) -> Completion:
         """The whole completion, after the last chunk.
@@ -268,9 +253,7 @@ class StreamReader:
         """
         if self._finished is None:
             raise BrokenStreamError("the stream ended before the completion")
-        message = Content(
-            content="".join(one.text for one in self._deltas),
-            reasoning="".join(one.reasoning for one in self._deltas) or None,
-        )
+        text, reasoning = map("".join, zip(*self._deltas, strict=True)) if self.begun else ("", "")
+        message = Content(content=text, reasoning=reasoning or None)
         choice = _Choice(message=message, finish_reason=self._finished)
         return _completion(choice, self._usage, tokens=None, latency_s=latency_s)

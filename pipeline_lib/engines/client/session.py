@@ -18,12 +18,7 @@ from pipeline_lib.engines.client.response_parsing import (
     StreamReader,
     parse_completions,
 )
-from pipeline_lib.engines.known.engine import (
-    Dialect,
-    chat_fields,
-    completion_fields,
-    split_seeds,
-)
+from pipeline_lib.engines.known.engine import Dialect, chat_fields, completion_fields, split_seeds
 
 Draw = Callable[[Request, Decoding], Coroutine[object, object, list[Completion]]]
 """The completions of a request, in the order of its seeds."""

@@ -153,14 +153,16 @@ class ChoiceDelta:
 
     index: int
     """Of the completion in its request, prompt by prompt."""
-    text: str
-    tokens: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    finished: FinishReason | None
-    cached_tokens: int
+    text: str = ""
+    tokens: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    finished: FinishReason | None = None
+    cached_tokens: int = 0
     """In a prompt's first delta: its tokens whose prefill was reused."""
     stopped_by: str | None = None
     """In the last delta: the stop string that ended the text, if one did."""
+    reasoning: str | None = None
+    """New reasoning that another server reports apart from ``text``."""
 
 
 class Generation:

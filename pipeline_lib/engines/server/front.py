@@ -3,7 +3,15 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -16,8 +24,15 @@ from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
 
+from pipeline_lib.engines.embedded.generation import ChoiceDelta, EngineStoppedError
 from pipeline_lib.engines.middleware.host_guard import HostGuard, Hosts
-from pipeline_lib.engines.server.responses import ApiError, Json, add_error_handlers
+from pipeline_lib.engines.server.responses import (
+    ApiError,
+    CompletionLayout,
+    Json,
+    add_error_handlers,
+    as_api_error,
+)
 
 MAX_BODY_BYTES = 16 << 20
 """A million tokens as text, or as ids, several times over."""
@@ -135,20 +150,50 @@ class BodyLimit:
         return {"type": "http.request", "body": body, "more_body": False}
 
 
-END_OF_STREAM = "data: [DONE]\n\n"
 # Never received; the status that other servers log in this case.
 _CLIENT_CLOSED_REQUEST = 499
 
 
-def event_text(chunks: Iterable[Json]) -> str:
+def _event_text(chunks: Iterable[Json]) -> str:
     """Chunks as events, for one write: a write costs more than the events in it."""
     lines = (json.dumps(chunk, ensure_ascii=False, separators=(",", ":")) for chunk in chunks)
     return "".join(f"data: {line}\n\n" for line in lines)
 
 
-def comment_text(comment: str) -> str:
-    """A line that clients ignore, and that keeps a silent connection open."""
-    return f": {comment}\n\n"
+async def event_texts(
+    arriving: AsyncIterable[Sequence[ChoiceDelta] | str],
+    layout: CompletionLayout,
+    *,
+    size: int = 0,
+    totals: Callable[[], Json] | None = None,
+) -> AsyncIterator[str]:
+    """A stream: the deltas that arrive as chunks, its end, or an error that has no status any more.
+
+    Args:
+        arriving: Deltas that arrive together; a text is a comment, which keeps a silent connection open.
+        layout: Of the chunks.
+        size: Choices that are opened before their first delta.
+        totals: Fields of a last chunk, as its token counts; None: there is no such chunk.
+    """
+    none = {"usage": None} if totals else {}
+
+    def text(choices: Iterable[Json]) -> str:
+        return _event_text(layout.wrap([choice], **none) for choice in choices)
+
+    if opening := text(layout.first_chunks(range(size))):
+        yield opening
+    try:
+        async for item in arriving:
+            if isinstance(item, str):
+                yield f": {item}\n\n"
+            elif item:
+                first = layout.first_chunks(delta.index for delta in item)
+                yield text([*first, *map(layout.chunk, item)])
+        if totals:
+            yield _event_text([layout.wrap([], **totals())])
+    except (ApiError, EngineStoppedError) as error:
+        yield _event_text([as_api_error(error).body()])
+    yield "data: [DONE]\n\n"
 
 
 async def json_response(request: Request, answering: Coroutine[Any, Any, Json]) -> Response:

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from typing_extensions import override
 
 from pipeline_lib.engines.embedded.generation import ChoiceDelta, EngineStoppedError, QueueFullError
 from pipeline_lib.errors import BadInputError
@@ -22,41 +23,6 @@ Json = dict[str, Any]
 
 # JSON has no infinity.
 _LEAST_LOGPROB = -9999.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceFields:
-    """Fields of a choice besides its text."""
-
-    logprobs: bool
-    alternatives: int
-    """0 or 1: the drawn token itself."""
-    token_ids: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Envelope:
-    """Fields common to all chunks of a response."""
-
-    kind: str
-    model: str
-    id: str
-    created: int
-
-    @classmethod
-    def new(cls, *, kind: str, prefix: str, model: str) -> "Envelope":
-        """An envelope with a new id and the current time."""
-        return cls(
-            kind=kind,
-            model=model,
-            id=f"{prefix}-{secrets.token_hex(16)}",
-            created=int(datetime.now(UTC).timestamp()),
-        )
-
-    def wrap(self, choices: Sequence[Json], **more: Any) -> Json:
-        """The response, or chunk, with these choices."""
-        head = {"id": self.id, "object": self.kind, "created": self.created, "model": self.model}
-        return {**head, "choices": list(choices), **more}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,23 +49,52 @@ class Usage:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class CompletionLayout:
-    """Layout of ``/v1/completions``."""
+    """A response of ``/v1/completions``, or its chunks: the common fields, and those of a choice."""
 
-    fields: ChoiceFields
-    name_of: Callable[[int], str]
+    model: str
+    logprobs: bool = False
+    alternatives: int = 0
+    """0 or 1: the drawn token itself."""
+    token_ids: bool = False
+    name_of: Callable[[int], str] = str
+    kind: str = "text_completion"
+    prefix: str = "cmpl"
+
+    def __post_init__(self) -> None:
+        self._head = {
+            "id": f"{self.prefix}-{secrets.token_hex(16)}",
+            "object": self.kind,
+            "created": int(datetime.now(UTC).timestamp()),
+            "model": self.model,
+        }
+
+    def wrap(self, choices: Sequence[Json], **more: Any) -> Json:
+        """The response, or chunk, with these choices."""
+        return {**self._head, "choices": list(choices), **more}
 
     def choice(self, delta: ChoiceDelta) -> Json:
         """A choice of a whole response."""
-        return _choice(delta, self.fields, {"text": delta.text}, self._logprobs)
+        return self._choice(delta, {"text": delta.text})
 
-    def first_chunk(self, _index: int) -> None:
-        """None: nothing precedes the text."""
+    def first_chunks(self, _indices: Iterable[int]) -> list[Json]:
+        """Choices of a stream before their text: none."""
+        return []
 
     def chunk(self, delta: ChoiceDelta) -> Json:
-        """As `choice`, with the text of the delta."""
+        """A choice in a chunk of a stream, with the text of the delta."""
         return self.choice(delta)
+
+    def _choice(self, delta: ChoiceDelta, content: Json) -> Json:
+        choice: Json = {
+            "index": delta.index,
+            **content,
+            "logprobs": self._logprobs(delta) if self.logprobs else None,
+            "finish_reason": delta.finished.value if delta.finished else None,
+            "stop_reason": delta.stopped_by,
+        }
+        return choice | ({"token_ids": list(delta.tokens)} if self.token_ids else {})
 
     def _logprobs(self, delta: ChoiceDelta) -> Json:
         names = [self.name_of(token) for token in delta.tokens]
@@ -108,32 +103,49 @@ class CompletionLayout:
         return {
             "tokens": names,
             "token_logprobs": values,
-            "top_logprobs": tops if self.fields.alternatives else None,
+            "top_logprobs": tops if self.alternatives else None,
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatLayout:
-    """Layout of ``/v1/chat/completions``."""
+@dataclass(kw_only=True)
+class ChatLayout(CompletionLayout):
+    """As `CompletionLayout`, of ``/v1/chat/completions``."""
 
-    fields: ChoiceFields
-    name_of: Callable[[int], str]
+    kind: str = "chat.completion"
+    prefix: str = "chatcmpl"
+    streamed: bool = False
 
+    @override
+    def __post_init__(self) -> None:
+        self.kind += ".chunk" if self.streamed else ""
+        super().__post_init__()
+        self._opened: set[int] = set()
+
+    @override
     def choice(self, delta: ChoiceDelta) -> Json:
-        """A choice of a whole response: the assistant's message."""
+        """The assistant's message."""
         message = {"role": "assistant", "content": delta.text}
-        return _choice(delta, self.fields, {"message": message}, self._logprobs)
+        known = {} if delta.reasoning is None else {"reasoning_content": delta.reasoning}
+        return self._choice(delta, {"message": message | known})
 
-    def first_chunk(self, index: int) -> Json:
-        """The chunk of a stream before the choice's text: the role."""
-        content = {"role": "assistant", "content": ""}
-        return {"index": index, "delta": content, "logprobs": None, "finish_reason": None}
+    @override
+    def first_chunks(self, indices: Iterable[int]) -> list[Json]:
+        """The role of each choice, once."""
+        new = [index for index in indices if index not in self._opened]
+        self._opened.update(new)
+        role = {"role": "assistant", "content": ""}
+        return [
+            {"index": index, "delta": role, "logprobs": None, "finish_reason": None}
+            for index in new
+        ]
 
+    @override
     def chunk(self, delta: ChoiceDelta) -> Json:
-        """A choice in a chunk of a stream: the new text of the message."""
-        content = {"content": delta.text} if delta.text else {}
-        return _choice(delta, self.fields, {"delta": content}, self._logprobs)
+        """The new text of the message."""
+        parts = {"content": delta.text, "reasoning_content": delta.reasoning}
+        return self._choice(delta, {"delta": {name: text for name, text in parts.items() if text}})
 
+    @override
     def _logprobs(self, delta: ChoiceDelta) -> Json:
         lines = []
         for token, logprob in zip(delta.tokens, delta.logprobs, strict=True):
@@ -145,27 +157,8 @@ class ChatLayout:
                 "logprob": max(logprob, _LEAST_LOGPROB),
                 "bytes": list(name.encode()) if known else None,
             }
-            lines.append(line | {"top_logprobs": [dict(line)] if self.fields.alternatives else []})
+            lines.append(line | {"top_logprobs": [dict(line)] if self.alternatives else []})
         return {"content": lines}
-
-
-ResponseLayout = CompletionLayout | ChatLayout
-
-
-def _choice(
-    delta: ChoiceDelta,
-    fields: ChoiceFields,
-    content: Json,
-    logprobs_of: Callable[[ChoiceDelta], Json],
-) -> Json:
-    choice: Json = {
-        "index": delta.index,
-        **content,
-        "logprobs": logprobs_of(delta) if fields.logprobs else None,
-        "finish_reason": delta.finished.value if delta.finished else None,
-        "stop_reason": delta.stopped_by,
-    }
-    return choice | ({"token_ids": list(delta.tokens)} if fields.token_ids else {})
 
 
 _TYPES = {404: "not_found_error", 429: "rate_limit_error"}

@@ -1,6 +1,6 @@
 """The ASGI app: OpenAI's routes and operational routes, on one embedded engine."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -12,20 +12,14 @@ from starlette.concurrency import run_in_threadpool
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.embedded.generation import (
-    EngineStoppedError,
-    Generation,
-    Prompt,
-    TokenDecoder,
-)
+from pipeline_lib.engines.embedded.generation import ChoiceDelta, Prompt, TokenDecoder
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
 from pipeline_lib.engines.middleware.host_guard import Hosts
 from pipeline_lib.engines.model_config import context_of
 from pipeline_lib.engines.server.front import (
-    END_OF_STREAM,
     EventStream,
     counter,
-    event_text,
+    event_texts,
     gauge,
     guarded_app,
     json_response,
@@ -36,13 +30,9 @@ from pipeline_lib.engines.server.prompts import PromptTokenizer
 from pipeline_lib.engines.server.responses import (
     ApiError,
     ChatLayout,
-    ChoiceFields,
     CompletionLayout,
-    Envelope,
     Json,
-    ResponseLayout,
     Usage,
-    as_api_error,
 )
 from pipeline_lib.engines.server.schemas import (
     ChatRequest,
@@ -122,31 +112,29 @@ class Routes:
         """Complete prompts, without a chat template."""
         self._check(body, prompts=len(body.prompt))
         prompts = await run_in_threadpool(self._encode, body)
-        fields = ChoiceFields(
+        layout = CompletionLayout(
+            model=body.model or self.registry.base,
             logprobs=body.logprobs is not None,
             alternatives=body.logprobs or 0,
             token_ids=body.return_token_ids,
+            name_of=self.name_of,
         )
-        layout = CompletionLayout(fields=fields, name_of=self.name_of)
-        return await self._answer(
-            body, prompts, request, layout=layout, kind="text_completion", prefix="cmpl"
-        )
+        return await self._answer(body, prompts, request, layout)
 
     async def chat(self, body: ChatRequest, request: Request) -> Response:
         """Complete the assistant's turn, by the model's chat template."""
         self._check(body, prompts=1)
         text = await run_in_threadpool(self.prompts.render, body.messages)
         prompt = await run_in_threadpool(self.prompts.encode, text)
-        fields = ChoiceFields(
+        layout = ChatLayout(
+            model=body.model or self.registry.base,
+            streamed=body.stream,
             logprobs=body.logprobs,
             alternatives=body.top_logprobs or 0,
             token_ids=body.return_token_ids,
+            name_of=self.name_of,
         )
-        layout = ChatLayout(fields=fields, name_of=self.name_of)
-        kind = "chat.completion.chunk" if body.stream else "chat.completion"
-        return await self._answer(
-            body, [prompt], request, layout=layout, kind=kind, prefix="chatcmpl"
-        )
+        return await self._answer(body, [prompt], request, layout)
 
     def _encode(self, body: CompletionRequest) -> list[list[int]]:
         by = partial(encode_text, add_special_tokens=body.add_special_tokens)
@@ -167,10 +155,7 @@ class Routes:
         body: CompletionRequest | ChatRequest,
         prompts: Sequence[Sequence[int]],
         request: Request,
-        *,
-        layout: ResponseLayout,
-        kind: str,
-        prefix: str,
+        layout: CompletionLayout,
     ) -> Response:
         """Queue the request; its response, or stream. The model may have been unloaded meanwhile."""
         limit = self.prompts.max_new_tokens(prompts, body.wanted_tokens)
@@ -180,58 +165,33 @@ class Routes:
             adapter=self.registry.resolve(body.model),
             streamed=body.stream,
         )
-        envelope = Envelope.new(kind=kind, prefix=prefix, model=body.model or self.registry.base)
         usage = Usage(prompt_tokens=sum(map(len, prompts)))
 
         def release() -> None:
             if generation.unfinished:
                 self.engine.cancel(generation)
 
+        async def counted() -> AsyncIterator[list[ChoiceDelta]]:
+            async for deltas in generation:
+                usage.add(deltas)
+                yield deltas
+
+        def totals() -> Json:
+            return {"usage": usage.json()}
+
+        async def whole() -> Json:
+            choices = [layout.choice(delta) async for deltas in counted() for delta in deltas]
+            choices.sort(key=lambda choice: int(choice["index"]))
+            return layout.wrap(choices, **totals())
+
         if body.stream:
-            texts = _events(generation, layout, envelope, usage, include_usage=body.include_usage)
-            return EventStream((text async for text in texts if text), release=release)
+            last = totals if body.include_usage else None
+            texts = event_texts(counted(), layout, size=generation.size, totals=last)
+            return EventStream(texts, release=release)
         try:
-            return await json_response(request, _whole(generation, layout, envelope, usage))
+            return await json_response(request, whole())
         finally:
             release()
-
-
-async def _whole(
-    generation: Generation, layout: ResponseLayout, envelope: Envelope, usage: Usage
-) -> Json:
-    """One JSON object, after all completions have ended."""
-    choices: list[Json] = []
-    async for deltas in generation:
-        usage.add(deltas)
-        choices += map(layout.choice, deltas)
-    choices.sort(key=lambda choice: int(choice["index"]))
-    return envelope.wrap(choices, usage=usage.json())
-
-
-async def _events(
-    generation: Generation,
-    layout: ResponseLayout,
-    envelope: Envelope,
-    usage: Usage,
-    *,
-    include_usage: bool,
-) -> AsyncIterator[str]:
-    """Chunks as they are drawn, usage if requested, the end; a stopped engine ends it with an error chunk."""
-    none = {"usage": None} if include_usage else {}
-
-    def text(choices: Iterable[Json | None]) -> str:
-        return event_text(envelope.wrap([choice], **none) for choice in choices if choice)
-
-    yield text(map(layout.first_chunk, range(generation.size)))
-    try:
-        async for deltas in generation:
-            usage.add(deltas)
-            yield text(map(layout.chunk, deltas))
-        if include_usage:
-            yield event_text([envelope.wrap([], usage=usage.json())])
-    except EngineStoppedError as error:
-        yield event_text([as_api_error(error).body()])
-    yield END_OF_STREAM
 
 
 def make_app(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Request
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.engines.client.connection import EngineDownError
-from pipeline_lib.engines.client.response_parsing import Delta, OnDelta
+from pipeline_lib.engines.client.response_parsing import OnDelta
 from pipeline_lib.engines.client.session import OnDrawn, gather_all, ignore_drawn
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.files import digest_json
@@ -191,7 +191,7 @@ class PoolSession:
         """The completion of a request with one seed; its text is delivered whole, as workers return it."""
         [drawn] = await self.draw(request, decoding)
         if drawn.error is None:
-            on_delta(Delta(text=drawn.text, reasoning=drawn.reasoning or ""))
+            on_delta(drawn.text, drawn.reasoning or "")
         return drawn
 
     async def check(self) -> None:

@@ -8,7 +8,6 @@ import pytest
 from pipeline_lib.engines.client.response_parsing import (
     BadResponseError,
     BrokenStreamError,
-    Delta,
     StreamReader,
 )
 from pipeline_lib.records import FinishReason
@@ -25,7 +24,7 @@ def chunk(**fields):
 def read(*chunks, model="m"):
     """The reader after these chunks, and the deltas."""
     deltas = []
-    reader = StreamReader(model=model, on_delta=deltas.append)
+    reader = StreamReader(model=model, on_delta=lambda *parts: deltas.append(parts))
     for one in chunks:
         reader.read(one)
     return reader, deltas
@@ -45,7 +44,7 @@ def test_texts_of_both_routes_and_the_counts():
         chunk(choices=[], usage=USAGE),
     )
     drawn = reader.completion(latency_s=1.0)
-    assert deltas == [Delta(text="a"), Delta(text="b")]
+    assert deltas == [("a", ""), ("b", "")]
     assert (drawn.text, drawn.finish_reason) == ("ab", FinishReason.LENGTH)
     assert (drawn.prompt_tokens, drawn.cached_tokens, drawn.completion_tokens) == (7, 2, 3)
     assert drawn.opens_request
@@ -56,7 +55,7 @@ def test_reasoning_is_kept_apart(name):
     """Under both names of servers it is no text, and counts as delivered."""
     reader, deltas = read(delta(**{name: "hm"}), delta(content="4", finish_reason="stop"))
     assert reader.begun
-    assert deltas == [Delta(text="", reasoning="hm"), Delta(text="4")]
+    assert deltas == [("", "hm"), ("4", "")]
     reader.read(chunk(usage=USAGE))
     drawn = reader.completion(latency_s=1.0)
     assert (drawn.text, drawn.reasoning) == ("4", "hm")

@@ -9,14 +9,7 @@ from pipeline_lib.engines.chat_model import TextScore
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import BeamParams, TreeParams
 from pipeline_lib.records import FinishReason
-from pipeline_lib.study.search import (
-    VALUES,
-    Rollout,
-    allowed_draws,
-    beam_search,
-    tree_search,
-    uct,
-)
+from pipeline_lib.study.search import VALUES, Rollout, allowed_draws, beam_search, tree_search, uct
 from tests.unit.study.scripted_search import problem, setting
 
 
