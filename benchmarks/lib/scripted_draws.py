@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedDraws:
-    """Implements SingleDraws by a `ScriptedModel`, which answers after ``delay_s(prompt, seed)``."""
+    """Implements Draws by a `ScriptedModel`, which answers after ``delay_s(prompt, seed)``."""
 
     model: ScriptedModel
     delay_s: Callable[[str, int], float]

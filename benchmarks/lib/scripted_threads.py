@@ -70,7 +70,7 @@ def delay_s(_prompt: str, seed: int) -> float:
 
 @dataclass(slots=True, kw_only=True)
 class RecordedDraws:
-    """Implements SingleDraws on others, and records each draw."""
+    """Implements Draws on others, and records each draw."""
 
     draws: ScriptedDraws
     in_flight: int = 0

@@ -84,7 +84,7 @@ class WorkerActor:
         calls_together = _IN_PROCESS_CALLS
         if isinstance(engine, OpenAIModel):
             session = await self._stack.enter_async_context(engine.open())
-            self._draw = session.draw
+            self._draw = session.complete
             calls_together = max(1, order.serve.concurrency // PATHS_PER_CALL)
         else:
             self._lock = asyncio.Lock()

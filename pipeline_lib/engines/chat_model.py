@@ -167,6 +167,21 @@ class ChatModel(Protocol):
         """Completions of each request, in the order of its seeds."""
 
 
+class Draws(Protocol):
+    """An engine that draws one completion per call; any number of calls may be open.
+
+    For programs of many dependent calls: each has its own task, limit and stop strings, joins what the
+    engine is drawing, and is cancelled with its task.
+    """
+
+    @property
+    def names_stops(self) -> bool:
+        """False: `Completion.stopped_by` is never set, so a stop string and an end token look alike."""
+
+    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
+        """One completion of a rendered prompt; a failed one has an error."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredText:
     """A completion with its prompt."""

@@ -24,7 +24,7 @@ from pipeline_lib.engines.chat_model import (
     Role,
 )
 from pipeline_lib.engines.client.connection import Connection, Outage
-from pipeline_lib.engines.client.session import Session, gather_all
+from pipeline_lib.engines.client.session import Session, complete_all
 from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.known.engine import Dialect
 from pipeline_lib.engines.known.table import dialect_of
@@ -102,12 +102,7 @@ class OpenAIModel:
             BadInputError: the model is not served at the endpoint, or the key is refused.
             EngineDownError: no answer for ``serve.start_timeout_s``.
         """
-
-        async def draw_all() -> list[list[Completion]]:
-            async with self.open() as session:
-                return await gather_all([session.draw(request, decoding) for request in requests])
-
-        return asyncio.run(draw_all())
+        return complete_all(self.open(), requests, decoding)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Session]:

@@ -4,8 +4,9 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from openai import APIConnectionError, APIError, AsyncOpenAI, OpenAIError
 
@@ -20,7 +21,7 @@ from pipeline_lib.engines.client.response_parsing import (
 )
 from pipeline_lib.engines.known.engine import Dialect, chat_fields, completion_fields, split_seeds
 
-Draw = Callable[[Request, Decoding], Coroutine[object, object, list[Completion]]]
+Complete = Callable[[Request, Decoding], Coroutine[object, object, list[Completion]]]
 """The completions of a request, in the order of its seeds."""
 OnDrawn = Callable[[Sequence[Completion]], None]
 """Called with the completions of each part of a request that is sent by itself, when it has ended."""
@@ -30,6 +31,18 @@ _FAILURES = (OpenAIError, BadResponseError, TimeoutError)
 
 def ignore_drawn(_drawn: Sequence[Completion]) -> None:
     """An `OnDrawn` that does nothing."""
+
+
+def complete_all(
+    opening: AbstractAsyncContextManager[Any], requests: Sequence[Request], decoding: Decoding
+) -> list[list[Completion]]:
+    """The completions of all requests by a session that is opened for them, in an event loop of its own."""
+
+    async def draw_all() -> list[list[Completion]]:
+        async with opening as session:
+            return await gather_all([session.complete(request, decoding) for request in requests])
+
+    return asyncio.run(draw_all())
 
 
 async def gather_all(running: Sequence[Coroutine[object, object, _T]]) -> list[_T]:
@@ -45,7 +58,10 @@ async def gather_all(running: Sequence[Coroutine[object, object, _T]]) -> list[_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Open connections to a server, and its dialect. A request that fails is a completion with an error."""
+    """Open connections to a server, which stops drawing what is cancelled, and its dialect. Implements Draws.
+
+    A request that fails is a completion with an error.
+    """
 
     connection: Connection
     client: AsyncOpenAI
@@ -58,7 +74,7 @@ class Session:
     """One per request in flight."""
     outage: Outage
 
-    async def draw(
+    async def complete(
         self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
     ) -> list[Completion]:
         """The completions of a request, in the order of its seeds; ``on_drawn`` has those of an HTTP request.
@@ -73,6 +89,16 @@ class Session:
         )
         return [one for run in drawn for one in run]
 
+    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
+        """One completion; errors as `complete`."""
+        [drawn] = await self.complete(Request(prompt=prompt, seeds=[seed]), decoding)
+        return drawn
+
+    @property
+    def names_stops(self) -> bool:
+        """As the server's dialect says; False for servers that are not known."""
+        return self.dialect.names_stops
+
     @property
     def retries(self) -> int:
         """Requests that were sent once more after a restart."""
@@ -81,7 +107,7 @@ class Session:
     async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
         """The completion of a request with one seed, delivered as it is drawn.
 
-        A break before the first text is retried once, as in `draw`; a later one is an error, since the
+        A break before the first text is retried once, as in `complete`; a later one is an error, since the
         text that was delivered cannot be taken back. The deltas are a callback and no iterator: the
         deadline must cancel the request, and never its reader.
         """
@@ -195,35 +221,3 @@ def _is_break(error: Exception) -> bool:
     """True for a connection or stream that broke; false for a request that was refused."""
     # The package raises an error within a stream as APIError itself, statuses as subclasses.
     return isinstance(error, APIConnectionError | BrokenStreamError) or type(error) is APIError
-
-
-class SingleDraws(Protocol):
-    """An engine that draws one completion per call; any number of calls may be open.
-
-    For programs of many dependent calls: each has its own task, limit and stop strings, joins what the
-    engine is drawing, and is cancelled with its task.
-    """
-
-    @property
-    def names_stops(self) -> bool:
-        """False: `Completion.stopped_by` is never set, so a stop string and an end token look alike."""
-
-    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
-        """One completion of a rendered prompt; a failed one has an error."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointDraws:
-    """Implements SingleDraws on the open connections to a server, which stops drawing what is cancelled."""
-
-    session: Session
-
-    @property
-    def names_stops(self) -> bool:
-        """As the server's dialect says; False for servers that are not known."""
-        return self.session.dialect.names_stops
-
-    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
-        """One completion; errors as `Session.draw`."""
-        [drawn] = await self.session.draw(Request(prompt=prompt, seeds=[seed]), decoding)
-        return drawn

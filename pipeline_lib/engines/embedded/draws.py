@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
@@ -43,9 +45,9 @@ async def open_live(base: EmbeddedEngine) -> AsyncIterator[AsyncEngine]:
         await asyncio.to_thread(engine.join, _JOIN_S)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LiveDraws:
-    """Implements SingleDraws: a call joins the running batch at its next step."""
+    """Implements Draws: a call joins the running batch at its next step."""
 
     engine: AsyncEngine
     names_stops: bool = True
@@ -57,112 +59,26 @@ class LiveDraws:
             BadInputError: the prompt has no token.
             EngineStoppedError: the engine has failed.
         """
-        call = _Call.of(self.engine, prompt, seed, decoding)
-        return await call.collect(call.submit())
+        call = self._prompt(prompt, seed)
+        return await self._collect(call, self._submit(call, decoding))
 
-
-@dataclass(slots=True, kw_only=True)
-class WaveDraws:
-    """Implements SingleDraws: calls wait until all tasks wait, and are then drawn as one batch.
-
-    Batches, and with them the rounding of logits, follow from the calls alone and not from the time
-    they take, so work that is begun again ends with the same tokens. All tasks that are not waiting
-    for a call must be about to make one: the event loop has nothing else to wait for.
-    """
-
-    engine: AsyncEngine
-    names_stops: bool = True
-    _waiting: list["_Call"] = field(init=False, default_factory=list)
-    _calls: int = field(init=False, default=0)
-    """Calls so far."""
-    _drawing: int = field(init=False, default=0)
-    """Unfinished calls of the wave."""
-    _drawn: asyncio.Event = field(init=False, default_factory=asyncio.Event)
-    """Set between waves."""
-    _next_wave: asyncio.Task[None] | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self._drawn.set()
-
-    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
-        """As `LiveDraws.draw`."""
-        call = _Call.of(self.engine, prompt, seed, decoding)
-        self._waiting.append(call)
-        self._calls += 1
-        if self._next_wave is None:
-            self._next_wave = asyncio.create_task(self._begin_wave())
-        try:
-            return await call.collect(await call.submitted)
-        finally:
-            self._leave(call)
-
-    def _leave(self, one: "_Call") -> None:
-        """Take a call, which may just have been cancelled, out of its wave."""
-        if not one.submitted.done() or one.submitted.cancelled() or one.submitted.exception():
-            return
-        if (generation := one.submitted.result()).unfinished:
-            self.engine.cancel(generation)
-        self._drawing -= 1
-        if not self._drawing:
-            self._drawn.set()
-
-    async def _begin_wave(self) -> None:
-        await self._drawn.wait()
-        quiet, calls = 0, self._calls
-        while quiet < _QUIET_PASSES:
-            await asyncio.sleep(0)
-            quiet = quiet + 1 if calls == self._calls else 0
-            calls = self._calls
-        self._next_wave = None
-        # Sorted, since the order of the calls follows the order in which others ended.
-        wave = sorted(
-            (one for one in self._waiting if not one.submitted.done()),
-            key=lambda one: (one.prompt.ids, one.prompt.seeds),
-        )
-        self._waiting = []
-        with self.engine.together():
-            for one in wave:
-                self._submit(one)
-
-    def _submit(self, one: "_Call") -> None:
-        try:
-            generation = one.submit()
-        except EngineStoppedError as error:
-            one.submitted.set_exception(error)
-            return
-        self._drawing += 1
-        self._drawn.clear()
-        one.submitted.set_result(generation)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Call:
-    engine: AsyncEngine
-    prompt: Prompt
-    decoding: Decoding
-    submitted: asyncio.Future[Generation] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-    """For a call that waits for others."""
-
-    @classmethod
-    def of(cls, engine: AsyncEngine, prompt: str, seed: int, decoding: Decoding) -> "_Call":
-        ids = encode_prompt(engine.model.base.tokenizer, prompt)
+    def _prompt(self, prompt: str, seed: int) -> Prompt:
+        ids = encode_prompt(self.engine.model.base.tokenizer, prompt)
         if not ids:
             raise BadInputError("a prompt has no token; give at least one")
-        return cls(engine=engine, prompt=Prompt(ids=ids, seeds=[seed]), decoding=decoding)
+        return Prompt(ids=ids, seeds=[seed])
 
-    def submit(self) -> Generation:
-        return self.engine.submit([self.prompt], self.decoding, adapter=None, streamed=False)
+    def _submit(self, prompt: Prompt, decoding: Decoding) -> Generation:
+        return self.engine.submit([prompt], decoding, adapter=None, streamed=False)
 
-    async def collect(self, generation: Generation) -> Completion:
+    async def _collect(self, prompt: Prompt, generation: Generation) -> Completion:
         """The completion, once it is drawn; a task that is cancelled drops it from the batch."""
         deltas: list[ChoiceDelta] = []
         try:
             async for arrived in generation:
                 deltas += arrived
         except DrawFailedError as error:
-            tokens = len(self.prompt.ids)
+            tokens = len(prompt.ids)
             return Completion.failed(str(error), prompt_tokens=tokens, opens_request=True)
         finally:
             if generation.unfinished:
@@ -172,7 +88,7 @@ class _Call:
         return Completion(
             text=whole.text,
             finish_reason=whole.finished,
-            prompt_tokens=len(self.prompt.ids),
+            prompt_tokens=len(prompt.ids),
             completion_tokens=len(whole.tokens),
             logprob=sum(whole.logprobs),
             cached_tokens=whole.cached_tokens,
@@ -181,3 +97,74 @@ class _Call:
             stopped_by=whole.stopped_by,
             opens_request=True,
         )
+
+
+@dataclass(slots=True, kw_only=True)
+class LockstepDraws(LiveDraws):
+    """Implements Draws: calls wait until all tasks wait, and are then drawn as one batch.
+
+    Batches, and with them the rounding of logits, follow from the calls alone and not from the time
+    they take, so work that is begun again ends with the same tokens. All tasks that are not waiting
+    for a call must be about to make one: the event loop has nothing else to wait for.
+    """
+
+    _waiting: list[tuple[Prompt, Decoding, asyncio.Future[Generation]]] = field(
+        init=False, default_factory=list
+    )
+    _calls: int = field(init=False, default=0)
+    """Calls so far."""
+    _drawing: int = field(init=False, default=0)
+    """Unfinished calls of the batch."""
+    _drawn: asyncio.Event = field(init=False, default_factory=asyncio.Event)
+    """Set between batches."""
+    _next_batch: asyncio.Task[None] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._drawn.set()
+
+    @override
+    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
+        """As `LiveDraws.draw`."""
+        call = self._prompt(prompt, seed)
+        submitted = asyncio.get_running_loop().create_future()
+        self._waiting.append((call, decoding, submitted))
+        self._calls += 1
+        if self._next_batch is None:
+            self._next_batch = asyncio.create_task(self._begin_batch())
+        try:
+            return await self._collect(call, await submitted)
+        finally:
+            self._leave(submitted)
+
+    def _leave(self, submitted: asyncio.Future[Generation]) -> None:
+        """Take a call, which may just have been cancelled, out of its batch."""
+        if not submitted.done() or submitted.cancelled() or submitted.exception():
+            return
+        if (generation := submitted.result()).unfinished:
+            self.engine.cancel(generation)
+        self._drawing -= 1
+        if not self._drawing:
+            self._drawn.set()
+
+    async def _begin_batch(self) -> None:
+        await self._drawn.wait()
+        quiet, calls = 0, self._calls
+        while quiet < _QUIET_PASSES:
+            await asyncio.sleep(0)
+            quiet = quiet + 1 if calls == self._calls else 0
+            calls = self._calls
+        self._next_batch = None
+        # Sorted, since the order of the calls follows the order in which others ended.
+        batch = sorted(self._waiting, key=lambda one: (one[0].ids, one[0].seeds))
+        self._waiting = []
+        with self.engine.together():
+            for prompt, decoding, submitted in batch:
+                if submitted.done():
+                    continue
+                try:
+                    submitted.set_result(self._submit(prompt, decoding))
+                except EngineStoppedError as error:
+                    submitted.set_exception(error)
+                else:
+                    self._drawing += 1
+                    self._drawn.clear()

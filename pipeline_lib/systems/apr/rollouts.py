@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.client.session import EndpointDraws
 from pipeline_lib.engines.running_engine import attach
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
@@ -96,7 +95,7 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
         async with client.open() as session:
             runtime = Runtime(
                 grammar=CountdownGrammar(),
-                draws=EndpointDraws(session=session),
+                draws=session,
                 decoding=Decoding(temperature=temperature, max_new_tokens=max_tokens),
                 slots=asyncio.Semaphore(max_workers),
                 seed=seed,

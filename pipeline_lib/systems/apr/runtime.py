@@ -3,8 +3,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 
-from pipeline_lib.engines.chat_model import Completion, Decoding
-from pipeline_lib.engines.client.session import SingleDraws
+from pipeline_lib.engines.chat_model import Completion, Decoding, Draws
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.systems.apr.draw_text import TextTokens
 from pipeline_lib.systems.apr.threads import ThreadGrammar
@@ -29,7 +28,7 @@ class Runtime:
     """Engine, grammar, window and limits of rollouts."""
 
     grammar: ThreadGrammar
-    draws: SingleDraws
+    draws: Draws
     decoding: Decoding
     """Of every draw; ``max_new_tokens`` is the most that one may draw."""
     slots: asyncio.Semaphore

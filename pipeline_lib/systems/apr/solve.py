@@ -7,9 +7,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Completion, Decoding, Message
+from pipeline_lib.engines.chat_model import (
+    ChatFormat,
+    ChatModel,
+    Completion,
+    Decoding,
+    Draws,
+    Message,
+)
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
-from pipeline_lib.engines.client.session import EndpointDraws, SingleDraws
 from pipeline_lib.engines.embedded.draws import LiveDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
@@ -109,9 +115,9 @@ def _without_tags(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagDraws:
-    """Implements SingleDraws on others: texts become prompts."""
+    """Implements Draws on others: texts become prompts."""
 
-    draws: SingleDraws
+    draws: Draws
     wire: Callable[[str], str]
     """The prompt of a text; see `rendered` and `as_messages`."""
 
@@ -247,14 +253,14 @@ def _tokens(engine: ChatModel) -> TextTokens | None:
 
 
 @asynccontextmanager
-async def _open_draws(engine: ChatModel) -> AsyncIterator[SingleDraws]:
+async def _open_draws(engine: ChatModel) -> AsyncIterator[Draws]:
     if isinstance(engine, EmbeddedEngine):
         async with open_live(engine) as live:
             yield LiveDraws(engine=live)
         return
     assert isinstance(engine, OpenAIModel)
     async with engine.open() as session:
-        yield EndpointDraws(session=session)
+        yield session
 
 
 def account(rollout: Rollout) -> list[str]:

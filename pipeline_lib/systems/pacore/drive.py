@@ -5,7 +5,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.client.session import Draw, gather_all
+from pipeline_lib.engines.client.session import Complete, gather_all
 from pipeline_lib.store.shards import split
 from pipeline_lib.systems.pacore.rounds import Calls, Drawn, OnRound, Setting, advance, solve
 from pipeline_lib.systems.pacore.solution import Question, Solution
@@ -101,14 +101,14 @@ async def _solve_concurrently(
     """A slow call delays its own question only; the calls of a round are concurrent."""
     left = iter(questions)
 
-    async def work(draw: Draw) -> None:
+    async def work(complete: Complete) -> None:
         for question in left:
             exchange = solve(question, setting, on_round=on_round)
             following = advance(exchange, None)
             while isinstance(following, Calls):
-                running = [draw(request, following.decoding) for request in following.requests]
+                running = [complete(request, following.decoding) for request in following.requests]
                 following = advance(exchange, await gather_all(running))
             on_solved(following)
 
     async with model.open() as session:
-        await gather_all([work(session.draw) for _ in range(min(together, len(questions)))])
+        await gather_all([work(session.complete) for _ in range(min(together, len(questions)))])

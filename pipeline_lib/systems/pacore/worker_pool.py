@@ -15,7 +15,7 @@ from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Re
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.engines.client.connection import EngineDownError
 from pipeline_lib.engines.client.response_parsing import OnDelta
-from pipeline_lib.engines.client.session import OnDrawn, gather_all, ignore_drawn
+from pipeline_lib.engines.client.session import OnDrawn, complete_all, gather_all, ignore_drawn
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.systems.pacore.workers import (
@@ -147,12 +147,7 @@ class WorkerPool:
             BadInputError: as the engine of a worker.
             EngineDownError: the engine of a worker does not answer, or a model had no worker for `patience_s`.
         """
-
-        async def draw_all() -> list[list[Completion]]:
-            async with self.open() as session:
-                return await gather_all([session.draw(request, decoding) for request in requests])
-
-        return asyncio.run(draw_all())
+        return complete_all(self.open(), requests, decoding)
 
     @asynccontextmanager
     async def open(self) -> "AsyncIterator[PoolSession]":
@@ -175,10 +170,10 @@ class PoolSession:
     _changed: asyncio.Event = field(init=False, default_factory=asyncio.Event)
     """Set, and replaced, when a worker has joined or has room for a call."""
 
-    async def draw(
+    async def complete(
         self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
     ) -> list[Completion]:
-        """The completions of a request; ``on_drawn`` has those of a worker's call. Errors as `complete`."""
+        """The completions of a request; ``on_drawn`` has those of a worker's call. Errors as `WorkerPool.complete`."""
         places = range(0, len(request.seeds), PATHS_PER_CALL)
         parts = [
             replace(request, seeds=request.seeds[start : start + PATHS_PER_CALL])
@@ -189,7 +184,7 @@ class PoolSession:
 
     async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
         """The completion of a request with one seed; its text is delivered whole, as workers return it."""
-        [drawn] = await self.draw(request, decoding)
+        [drawn] = await self.complete(request, decoding)
         if drawn.error is None:
             on_delta(drawn.text, drawn.reasoning or "")
         return drawn

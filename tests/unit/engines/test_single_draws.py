@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.client.session import EndpointDraws
 from pipeline_lib.records import FinishReason
 from tests.unit.engines.scripted_server import changed, never, scripted_server
 
@@ -26,8 +25,7 @@ def test_each_draw_has_its_own_limit_and_stops(server):
     """Two draws of one session are two requests with the limits and stop strings that each gave."""
 
     async def both():
-        async with server.client().open() as session:
-            draws = EndpointDraws(session=session)
+        async with server.client().open() as draws:
             await draws.draw("a", 1, Decoding(max_new_tokens=7, stop=("x",)))
             return await draws.draw("b", 2, Decoding(max_new_tokens=9))
 
@@ -45,8 +43,8 @@ def test_the_finish_names_the_stop_text(server):
     server.script = [changed(choices=[choice | {"token_ids": [3], "logprobs": None}])]
 
     async def one():
-        async with server.client().open() as session:
-            return await EndpointDraws(session=session).draw("a", 1, Decoding(stop=("x",)))
+        async with server.client().open() as draws:
+            return await draws.draw("a", 1, Decoding(stop=("x",)))
 
     drawn = asyncio.run(one())
     assert (drawn.stopped_by, drawn.finish_reason) == ("x", FinishReason.STOP)
@@ -59,8 +57,8 @@ def test_only_known_servers_are_trusted_to_name_stops(server, owner, names):
 
     async def known():
         client = server.client(engine="url", encode=lambda text: list(map(ord, text)))
-        async with client.open() as session:
-            return EndpointDraws(session=session).names_stops
+        async with client.open() as draws:
+            return draws.names_stops
 
     assert asyncio.run(known()) is names
 
@@ -70,8 +68,7 @@ def test_a_cancelled_task_leaves_the_server(server):
     server.script = [never]
 
     async def cancel_first():
-        async with server.client().open() as session:
-            draws = EndpointDraws(session=session)
+        async with server.client().open() as draws:
             first = asyncio.create_task(draws.draw("a", 1, Decoding()))
             await until(lambda: server.in_flight)
             first.cancel()

@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.chat_model import Decoding, Draws
 from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.client.session import EndpointDraws, SingleDraws
-from pipeline_lib.engines.embedded.draws import WaveDraws, open_live
+from pipeline_lib.engines.embedded.draws import LockstepDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.engines.running_engine import attach
@@ -23,7 +22,7 @@ from pipeline_lib.systems.apr.runtime import Runtime
 _BATCH = 64
 """Sequences decoded together in process."""
 _NO_BOUND = 1 << 30
-"""In process a wave has all draws that can be made; the engine bounds its batch."""
+"""In process a batch has all draws that can be made; the engine bounds what is decoded together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +63,11 @@ class ThreadModel:
             )
 
     @asynccontextmanager
-    async def _open_draws(self) -> AsyncIterator[SingleDraws]:
+    async def _open_draws(self) -> AsyncIterator[Draws]:
         if self.serve is None:
             base = shared_engine(str(self.folder), batch_size=_BATCH)
             async with open_live(base) as engine:
-                yield WaveDraws(engine=engine)
+                yield LockstepDraws(engine=engine)
             return
         client = OpenAIModel(
             endpoint=attach(self.serve, by_chat=False).endpoint,
@@ -76,4 +75,4 @@ class ThreadModel:
             encode=self.tokens.encode,
         )
         async with client.open() as session:
-            yield EndpointDraws(session=session)
+            yield session

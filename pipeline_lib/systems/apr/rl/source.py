@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.embedded.draws import WaveDraws, open_live
+from pipeline_lib.engines.embedded.draws import LockstepDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.tokens import encode_completion, encode_prompt
 from pipeline_lib.errors import ReasonloopError
@@ -182,9 +182,9 @@ class InProcessRollouts:
             async with open_live(engine) as live:
                 runtime = Runtime(
                     grammar=CountdownGrammar(style=self.style),
-                    draws=WaveDraws(engine=live),
+                    draws=LockstepDraws(engine=live),
                     decoding=Decoding(temperature=temperature, max_new_tokens=window),
-                    # A wave has all draws that can be made; the engine bounds its batch.
+                    # A batch has all draws that can be made; the engine bounds what is decoded together.
                     slots=asyncio.Semaphore(1 << 30),
                     seed=seed,
                     tokens=tokens,

@@ -203,7 +203,7 @@ class Solver:
     async def _draw(self, calls: Calls) -> Drawn:
         decoding = calls.decoding
         return await gather_all(
-            [self.upstream.draw(one, decoding, self._count) for one in calls.requests]
+            [self.upstream.complete(one, decoding, self._count) for one in calls.requests]
         )
 
     def _count(self, drawn: Sequence[Completion]) -> None:

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from pipeline_lib.engines.chat_model import Decoding, Request
-from pipeline_lib.engines.embedded.draws import LiveDraws, WaveDraws, open_live
+from pipeline_lib.engines.embedded.draws import LiveDraws, LockstepDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 
-KINDS = pytest.mark.parametrize("kind", [LiveDraws, WaveDraws])
+KINDS = pytest.mark.parametrize("kind", [LiveDraws, LockstepDraws])
 LONG = Decoding(temperature=0.0, max_new_tokens=100)
 """The model writes no end token greedily."""
 
@@ -80,12 +80,12 @@ def test_a_cancelled_draw_leaves_the_batch(engine, kind):
 
 
 @pytest.mark.parametrize("passes", [0, 3, 70, 80])
-def test_a_wave_goes_on_without_a_call_that_is_cancelled_before_it_begins(engine, passes):
-    """Cancelled before the wave, or when it has just begun: the other call and a later one end."""
+def test_a_lockstep_batch_goes_on_without_a_call_that_is_cancelled_before_it_begins(engine, passes):
+    """Cancelled before the batch, or when it has just begun: the other call and a later one end."""
 
     async def run():
         async with open_live(engine) as live:
-            draws = WaveDraws(engine=live)
+            draws = LockstepDraws(engine=live)
             tasks = [asyncio.create_task(draws.draw("ab", seed, LONG)) for seed in range(2)]
             for _ in range(passes):
                 await asyncio.sleep(0)
@@ -98,10 +98,10 @@ def test_a_wave_goes_on_without_a_call_that_is_cancelled_before_it_begins(engine
     assert asyncio.run(run()) == 2
 
 
-def test_waves_are_batches_of_what_waits(engine):
-    """Chains of calls of different lengths: a call joins no batch that runs, so prefills come in waves.
+def test_lockstep_batches_have_all_that_waits(engine):
+    """Chains of calls of different lengths: a call joins no batch that runs, so prefills come together.
 
-    Three chains of three calls; each wave has the n-th call of all chains. A live draw would begin the
+    Three chains of three calls; each batch has the n-th call of all chains. A live draw would begin the
     second call of the short chain while the others still draw their first.
     """
     lengths = {"a": 3, "b": 40, "c": 90}
@@ -115,7 +115,7 @@ def test_waves_are_batches_of_what_waits(engine):
 
     async def run():
         async with open_live(engine) as live, asyncio.TaskGroup() as group:
-            draws = WaveDraws(engine=live)
+            draws = LockstepDraws(engine=live)
             for prompt, limit in lengths.items():
                 group.create_task(chain(draws, live, prompt, limit))
 

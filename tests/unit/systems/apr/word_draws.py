@@ -36,7 +36,7 @@ WORDS = TextTokens(encode=_encode, count=lambda text: len(_encode(text)), decode
 
 @dataclass(kw_only=True)
 class WordDraws:
-    """Implements SingleDraws: the text of a prompt is in a table; None fails."""
+    """Implements Draws: the text of a prompt is in a table; None fails."""
 
     texts: Mapping[str, str | None]
     names_stops: bool = True

@@ -98,7 +98,9 @@ def test_a_model_without_a_worker_is_awaited():
 
     async def join_late():
         async with pool.open() as session:
-            drawing = asyncio.create_task(session.draw(Request(prompt=PROMPT, seeds=[3]), DECODING))
+            drawing = asyncio.create_task(
+                session.complete(Request(prompt=PROMPT, seeds=[3]), DECODING)
+            )
             await asyncio.sleep(0.2)
             assert not drawing.done()
             pool.find = found_of([FakeWorker("2")])
