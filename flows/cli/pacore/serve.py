@@ -64,22 +64,22 @@ def serve(
     exit_on_sigterm()
     log_folder = workspace.resolve() / "logs"
     # First, so that the engine takes another port.
-    lease = lease_port(port)
+    port, lease = lease_port(port)
     client: OpenAIModel | WorkerPool
     with ExitStack() as stack:
-        stack.callback(lease.release)
+        stack.enter_context(lease)
         if workers.master is None:
             client, follow = stack.enter_context(_engine(model, loaded, log_folder))
         else:
             client = stack.enter_context(worker_pool(model, loaded, workers))
             follow = _nothing
-        listener = stack.enter_context(socket.create_server((HOST, lease.port)))
+        listener = stack.enter_context(socket.create_server((HOST, port)))
         run_gateway(
             client,
             loaded,
             listener,
             name=model,
-            on_start=lambda: _show(model, lease.port),
+            on_start=lambda: _show(model, port),
             follow=follow,
         )
 

@@ -23,7 +23,7 @@ from pipeline_lib.engines.chat_model import (
     Request,
     Role,
 )
-from pipeline_lib.engines.client.connection import Connection, Outage
+from pipeline_lib.engines.client.connection import Connection
 from pipeline_lib.engines.client.session import Session, complete_all
 from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.known.engine import Dialect
@@ -108,16 +108,13 @@ class OpenAIModel:
     async def open(self) -> AsyncIterator[Session]:
         """Connections to the server for concurrent requests; `complete` without its own event loop."""
         connection = Connection(endpoint=self.endpoint, serve=self.serve)
-        async with connection.open() as client:
-            owner = await connection.await_server(client)
+        async with connection.client:
             yield Session(
                 connection=connection,
-                client=client,
-                dialect=self._dialect(owner),
+                dialect=self._dialect(await connection.await_server()),
                 by_chat=isinstance(self.chat_format, ServerChat),
                 encode=self.encode,
                 slots=asyncio.Semaphore(self.serve.concurrency),
-                outage=Outage(connection=connection, client=client),
             )
 
     def _dialect(self, owner: str) -> Dialect:

@@ -2,8 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from openai import (
@@ -43,51 +41,55 @@ class EngineDownError(ReasonloopError):
     """The engine does not answer and was not restarted in time. Finished shards are kept."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Connection:
-    """Connection to the server of ``endpoint``."""
+    """Connections to the server of ``endpoint``, and since when it has not answered.
+
+    One request polls on behalf of all. Patience is counted from the first failure, so that requests which
+    come later, or have waited for others, do not wait the whole time again.
+    """
 
     endpoint: Endpoint
     serve: ServeParams
-    _key: str = field(init=False, repr=False)
+    retries: int = 0
+    """Requests that were sent once more after a restart."""
+    client: AsyncOpenAI = field(init=False)
+    """A pool of connections; at the exit of its block they close, and servers stop generating."""
+    _since: float | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         # Sent to external servers only. Stripped: HTTP errors quote a malformed header.
         key = environment(self.serve.api_key_env) if self.is_external else None
-        object.__setattr__(self, "_key", (key or _NO_KEY).strip())
+        self._key = (key or _NO_KEY).strip()
+        self.client = AsyncOpenAI(
+            base_url=self.endpoint.base_url,
+            api_key=self._key,
+            max_retries=_EXTERNAL_RETRIES if self.is_external else _RETRIES,
+            # `session` sets one deadline over all retries.
+            timeout=Timeout(None, connect=_CONNECT_TIMEOUT_S),
+            # A proxy of the environment would be used even for 127.0.0.1.
+            http_client=DefaultAsyncHttpxClient(trust_env=self.is_external),
+        )
 
     @property
     def is_external(self) -> bool:
         """True if the server is neither started nor stopped here."""
         return engine_named(self.endpoint.engine).is_external
 
-    @asynccontextmanager
-    async def open(self) -> AsyncIterator[AsyncOpenAI]:
-        """A pool of connections; at its exit they close, and servers stop generating."""
-        async with AsyncOpenAI(
-            base_url=self.endpoint.base_url,
-            api_key=self._key,
-            max_retries=_EXTERNAL_RETRIES if self.is_external else _RETRIES,
-            # `client` sets one deadline over all retries.
-            timeout=Timeout(None, connect=_CONNECT_TIMEOUT_S),
-            # A proxy of the environment would be used even for 127.0.0.1.
-            http_client=DefaultAsyncHttpxClient(trust_env=self.is_external),
-        ) as client:
-            yield client
-
-    async def await_server(self, client: AsyncOpenAI) -> str:
+    async def await_server(self) -> str:
         """`await_model` with the patience for a restart, or little for an external server."""
         patience_s = _EXTERNAL_PATIENCE_S if self.is_external else self.serve.start_timeout_s
-        return await self.await_model(client, patience_s=patience_s)
+        return await self.await_model(patience_s=patience_s)
 
-    async def await_model(self, client: AsyncOpenAI, *, patience_s: float) -> str:
+    async def await_model(self, *, patience_s: float) -> str:
         """Wait until the server lists the endpoint's model; returns the model's owner.
 
         Raises:
             BadInputError: the server refuses the request or does not serve the model.
             EngineDownError: no usable response within ``patience_s``.
         """
-        probe = client.with_options(max_retries=0, timeout=_POLL_TIMEOUT_S)
+        probe = self.client.with_options(max_retries=0, timeout=_POLL_TIMEOUT_S)
         start = time.monotonic()
         listed_since: float | None = None
         while True:
@@ -101,6 +103,7 @@ class Connection:
                 # SGLang lists an adapter by its name, while requests name base:adapter.
                 for name in (self.endpoint.model, self.endpoint.adapter):
                     if name in models:
+                        self.end_outage()
                         return models[name]
                 listed_since = listed_since or time.monotonic()
                 problem = f"it serves {', '.join([*models][:_MODELS_SHOWN]) or 'nothing'}"
@@ -145,28 +148,12 @@ class Connection:
             text = text.replace(self._key, "***")
         return " ".join(text.split())[:_ERROR_CHARACTERS]
 
-
-@dataclass(slots=True, kw_only=True)
-class Outage:
-    """Since when an engine has not answered; one request polls it on behalf of all.
-
-    Patience is counted from the first failure, so that requests which come later, or have waited for
-    others, do not wait the whole time again.
-    """
-
-    connection: Connection
-    client: AsyncOpenAI
-    retries: int = 0
-    """Requests that were sent once more after a restart."""
-    _since: float | None = None
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
     async def admit(self) -> None:
         """Return unless patience with the engine has ended; then one probe instead of a request's retries."""
         if self._since is not None and self._patience_s == 0:
-            await self.probe(patience_s=0.0)
+            await self.await_model(patience_s=0.0)
 
-    async def wait(self) -> None:
+    async def await_restart(self) -> None:
         """Return once the engine lists its model again, after a request failed.
 
         Raises:
@@ -175,20 +162,15 @@ class Outage:
         """
         self._since = self._since or time.monotonic()
         async with self._lock:
-            await self.probe(patience_s=self._patience_s)
+            await self.await_model(patience_s=self._patience_s)
         self.retries += 1
-
-    async def probe(self, *, patience_s: float) -> None:
-        """Return once the engine lists its model; as `wait`, within ``patience_s``."""
-        await self.connection.await_model(self.client, patience_s=patience_s)
-        self.end()
 
     @property
     def _patience_s(self) -> float:
         """Remaining seconds until a request fails at once."""
         now = time.monotonic()
-        return max(0.0, self.connection.serve.start_timeout_s - (now - (self._since or now)))
+        return max(0.0, self.serve.start_timeout_s - (now - (self._since or now)))
 
-    def end(self) -> None:
+    def end_outage(self) -> None:
         """The engine has answered."""
         self._since = None

@@ -8,10 +8,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from openai import APIConnectionError, APIError, AsyncOpenAI, OpenAIError
+from openai import APIConnectionError, APIError, OpenAIError
 
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
-from pipeline_lib.engines.client.connection import Connection, Outage
+from pipeline_lib.engines.client.connection import Connection
 from pipeline_lib.engines.client.response_parsing import (
     BadResponseError,
     BrokenStreamError,
@@ -64,7 +64,6 @@ class Session:
     """
 
     connection: Connection
-    client: AsyncOpenAI
     dialect: Dialect
     by_chat: bool
     """Prompts are messages as JSON, for the chat route."""
@@ -72,7 +71,6 @@ class Session:
     """Token ids of a prompt, which are sent; None: the text is."""
     slots: asyncio.Semaphore
     """One per request in flight."""
-    outage: Outage
 
     async def complete(
         self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
@@ -102,7 +100,7 @@ class Session:
     @property
     def retries(self) -> int:
         """Requests that were sent once more after a restart."""
-        return self.outage.retries
+        return self.connection.retries
 
     async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
         """The completion of a request with one seed, delivered as it is drawn.
@@ -115,21 +113,21 @@ class Session:
         async with self.slots:
             start = time.perf_counter()
             reader = self._reader(on_delta)
-            await self.outage.admit()
+            await self.connection.admit()
             try:
                 try:
                     return await self._read(prompt, seed, decoding, reader)
                 except (OpenAIError, BrokenStreamError) as error:
                     if reader.begun or not _is_break(error):
                         raise
-                    await self.outage.wait()
+                    await self.connection.await_restart()
                     return await self._read(prompt, seed, decoding, self._reader(on_delta))
             except _FAILURES as error:
                 return self._failed(error, latency_s=time.perf_counter() - start)
 
     async def check(self) -> None:
         """Return if the engine lists its model now. EngineDownError: it does not."""
-        await self.outage.probe(patience_s=0.0)
+        await self.connection.await_model(patience_s=0.0)
 
     async def _draw(
         self, prompt: str, seeds: Sequence[int], decoding: Decoding, on_drawn: OnDrawn
@@ -147,16 +145,16 @@ class Session:
         self, prompt: str, seeds: Sequence[int], decoding: Decoding
     ) -> list[Completion]:
         """The completions of one HTTP request; after a failure, one with an error per seed."""
-        await self.outage.admit()
+        await self.connection.admit()
         start = time.perf_counter()
         try:
             try:
                 content = await self._post(prompt, seeds, decoding)
             except APIConnectionError:
-                await self.outage.wait()
+                await self.connection.await_restart()
                 start = time.perf_counter()
                 content = await self._post(prompt, seeds, decoding)
-            self.outage.end()
+            self.connection.end_outage()
             latency_s = time.perf_counter() - start
             model = self._expected_model
             return parse_completions(content, wanted=len(seeds), model=model, latency_s=latency_s)
@@ -179,11 +177,9 @@ class Session:
     async def _post(self, prompt: str, seeds: Sequence[int], decoding: Decoding) -> bytes:
         """The response body of one HTTP request, within its deadline."""
         fields = self._fields(prompt, seeds, decoding)
-        route = self.client.chat.completions if self.by_chat else self.client.completions
         async with asyncio.timeout(self.connection.serve.request_timeout_s):
-            response = await route.with_raw_response.create(**fields)
-        content: bytes = response.content
-        return content
+            response = await self._route.with_raw_response.create(**fields)
+            return bytes(response.content)
 
     async def _read(
         self, prompt: str, seed: int, decoding: Decoding, reader: StreamReader
@@ -194,9 +190,8 @@ class Session:
         # Nothing here reads probabilities, which would multiply what is sent.
         fields.pop("logprobs", None)
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
-        route = self.client.chat.completions if self.by_chat else self.client.completions
         async with asyncio.timeout(self.connection.serve.request_timeout_s):
-            chunks = await route.create(**fields)
+            chunks = await self._route.create(**fields)
             try:
                 async for chunk in chunks:
                     reader.read(chunk)
@@ -205,8 +200,14 @@ class Session:
             finally:
                 await chunks.close()
         drawn = reader.completion(latency_s=time.perf_counter() - start)
-        self.outage.end()
+        self.connection.end_outage()
         return drawn
+
+    @property
+    def _route(self) -> Any:
+        """The package's resource of the route."""
+        client = self.connection.client
+        return client.chat.completions if self.by_chat else client.completions
 
     def _fields(self, prompt: str, seeds: Sequence[int], decoding: Decoding) -> dict[str, Any]:
         """The body of a request."""

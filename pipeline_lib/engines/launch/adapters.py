@@ -9,7 +9,7 @@ import contextlib
 import json
 import pathlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.known.engine import AdapterRoutes
@@ -37,33 +37,26 @@ class Adapter:
         return f"{self.name}@{self.version}"
 
 
+@dataclass
 class LoadedAdapters:
     """The adapters loaded in one engine; at most one version of a name."""
 
-    def __init__(
-        self,
-        routes: AdapterRoutes,
-        probes: Probes,
-        *,
-        base: str,
-        max_rank: int,
-        timeout_s: float,
-    ) -> None:
-        """``base`` is the base model's name; ``max_rank`` is what the engine was started for."""
-        self._routes = routes
-        self._probes = probes
-        self._base = base
-        self._max_rank = max_rank
-        self._timeout_s = timeout_s
-        self._by_name: dict[str, Adapter] = {}
+    routes: AdapterRoutes
+    probes: Probes
+    base: str
+    """The base model's name."""
+    max_rank: int
+    """What the engine was started for."""
+    timeout_s: float
+    _by_name: dict[str, Adapter] = field(init=False, default_factory=dict)
 
     def read(self, name: str, folder: pathlib.Path, version: str) -> Adapter:
         """As `read_adapter`; BadInputError also if the engine cannot load it."""
         adapter = read_adapter(name, folder, version)
-        if adapter.rank > self._max_rank:
+        if adapter.rank > self.max_rank:
             raise BadInputError(
                 f"adapter {adapter.full_name} has rank {adapter.rank}; the engine was started for "
-                f"{self._max_rank} at most"
+                f"{self.max_rank} at most"
             )
         present = self._by_name.get(name)
         if present and present.version == version and present.digest != adapter.digest:
@@ -105,23 +98,23 @@ class LoadedAdapters:
                 f"adapter {adapter.full_name}: {adapter.folder} has changed since this version was "
                 "first loaded; give changed weights a new version and a folder of their own"
             )
-        if adapter.full_name not in self._probes.models():
+        if adapter.full_name not in self.probes.models():
             body = {"lora_name": adapter.full_name, "lora_path": str(adapter.folder)}
-            self._probes.post(self._routes.load, body, timeout_s=self._timeout_s)
-        if adapter.full_name not in self._probes.models():
+            self.probes.post(self.routes.load, body, timeout_s=self.timeout_s)
+        if adapter.full_name not in self.probes.models():
             raise ReasonloopError(
-                f"adapter {adapter.full_name}: {self._probes.base_url} accepted it but does not list it"
+                f"adapter {adapter.full_name}: {self.probes.base_url} accepted it but does not list it"
             )
-        self._probes.draw_token(self.request_model(adapter), timeout_s=self._timeout_s)
+        self.probes.draw_token(self.request_model(adapter), timeout_s=self.timeout_s)
 
     def _unload(self, adapter: Adapter) -> None:
-        if adapter.full_name in self._probes.models():
+        if adapter.full_name in self.probes.models():
             body = {"lora_name": adapter.full_name}
-            self._probes.post(self._routes.unload, body, timeout_s=self._timeout_s)
+            self.probes.post(self.routes.unload, body, timeout_s=self.timeout_s)
 
     def request_model(self, adapter: Adapter) -> str:
         """The model name of requests to the adapter."""
-        return self._routes.request_model.format(base=self._base, adapter=adapter.full_name)
+        return self.routes.request_model.format(base=self.base, adapter=adapter.full_name)
 
 
 def read_adapter(name: str, folder: pathlib.Path, version: str) -> Adapter:

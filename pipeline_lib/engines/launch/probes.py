@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,62 +131,37 @@ class Probes:
 _PORTS_TRIED = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortLease:
-    """A port reserved against other runs until it is released, or this process ends.
+def lease_port(first: int) -> tuple[int, socket.socket]:
+    """The first free port from ``first`` on, reserved against other runs until the socket closes or this process ends.
 
     An engine needs seconds until it binds its port, and vLLM binds with SO_REUSEPORT: two of them on one
     port would share it, and receive each other's requests.
-    """
-
-    port: int
-    _holder: socket.socket
-
-    def release(self) -> None:
-        """Release the port; idempotent."""
-        self._holder.close()
-
-
-def lease_port(first: int) -> PortLease:
-    """Lease the first free port from ``first`` on.
 
     Raises:
         ReasonloopError: the next 200 ports are all in use.
     """
     end = min(first + _PORTS_TRIED, 65536)
     for port in range(first, end):
-        holder = _acquire(port)
-        if holder is None:
-            continue
-        if is_free(port):
-            return PortLease(port=port, _holder=holder)
-        holder.close()
+        # Linux's abstract namespace: the kernel frees the name with the process, without files in /tmp.
+        lease = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with suppress(OSError):
+            lease.bind(f"\0reasonloop/engine-port/{port}")
+            if is_free(port):
+                return port, lease
+        lease.close()
     raise ReasonloopError(
         f"ports {first} to {end - 1} of {HOST} are all in use; set serve.port to a free one"
     )
 
 
-def _acquire(port: int) -> socket.socket | None:
-    # Linux's abstract namespace: the kernel frees the name with the process, without files in /tmp.
-    holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        holder.bind(f"\0reasonloop/engine-port/{port}")
-    except OSError:
-        holder.close()
-        return None
-    return holder
-
-
 def is_free(port: int) -> bool:
     """True if a server could bind the port now."""
-    with socket.socket() as probe:
+    with socket.socket() as probe, suppress(OSError):
         # As servers do: recently closed connections do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+        probe.bind((HOST, port))
+        return True
+    return False
 
 
 def listening_pids(port: int) -> frozenset[int | None]:
@@ -202,6 +178,9 @@ _POLL_S = 0.25
 
 class PortTakenError(ReasonloopError):
     """Another process took the port while the engine was starting."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(f"port {port} was taken by another process")
 
 
 class StartCancelledError(Exception):
@@ -229,7 +208,9 @@ def wait_until_ready(
         if stopping.wait(_POLL_S):
             raise StartCancelledError
         if process.exit_code is not None:
-            raise _start_failure(process, served)
+            if not is_free(served.port):
+                raise PortTakenError(served.port)
+            raise ReasonloopError(f"{process.engine}, before it answered, {process.exit_summary}")
         reason = _unready_reason(process, served, left_s)
         if reason is None:
             return
@@ -245,7 +226,7 @@ def _unready_reason(process: EngineProcess, served: ServedModel, left_s: float) 
         return f"nothing listens on port {served.port}"
     # vLLM binds with SO_REUSEPORT: another listener would receive a share of its requests.
     if not listeners <= {child.pid for child in process.processes}:
-        raise PortTakenError(f"port {served.port} was taken by another process")
+        raise PortTakenError(served.port)
     probes = local_probes(served.port)
     try:
         if served.name not in (listed := probes.models()):
@@ -256,50 +237,37 @@ def _unready_reason(process: EngineProcess, served: ServedModel, left_s: float) 
     return None
 
 
-def _start_failure(process: EngineProcess, served: ServedModel) -> ReasonloopError:
-    if not is_free(served.port):
-        return PortTakenError(f"port {served.port} was taken by another process")
-    return ReasonloopError(f"{process.engine}, before it answered, {process.exit_summary}")
-
-
 _MAX_POLL_S = 3.0
 _POLLS = 10
 """Polls per hang timeout, at least."""
 
 
+@dataclass
 class Watchdog:
     """Watches one start of an engine, from the moment that it was ready."""
 
-    def __init__(
-        self,
-        probes: Probes,
-        model: str,
-        *,
-        health_route: str | None,
-        hang_timeout_s: float,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._probes = probes
-        self._model = model
-        self._health_route = health_route
-        self._hang_timeout_s = hang_timeout_s
-        self.poll_s = min(_MAX_POLL_S, hang_timeout_s / _POLLS)
-        """Interval of polls, and the timeout of reading the counters."""
-        self._tokens: float | None = None
-        self._silent_s = 0.0
-        self._clock = clock
-        self._last_poll = clock()
-        self._probe: threading.Thread | None = None
+    probes: Probes
+    model: str
+    health_route: str | None = field(kw_only=True)
+    hang_timeout_s: float = field(kw_only=True)
+    clock: Callable[[], float] = time.monotonic
+    _tokens: float | None = None
+    _silent_s: float = 0.0
+    _probe: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self.poll_s = min(_MAX_POLL_S, self.hang_timeout_s / _POLLS)
+        self._last_poll = self.clock()
 
     def poll(self) -> None:
         """Look for progress, if a poll is due."""
-        now = self._clock()
+        now = self.clock()
         if now < self._last_poll + self.poll_s:
             return
         # A pause of this process itself (SIGSTOP, suspend) must not count against the engine.
         self._silent_s += min(now - self._last_poll, 3 * self.poll_s)
         self._last_poll = now
-        tokens = self._probes.tokens_so_far(timeout_s=self.poll_s)
+        tokens = self.probes.tokens_so_far(timeout_s=self.poll_s)
         if tokens is not None and tokens != self._tokens:
             self._tokens = tokens
             self._silent_s = 0.0
@@ -309,10 +277,10 @@ class Watchdog:
 
     def _request(self) -> None:
         try:
-            if self._health_route:
-                self._probes.check_health(self._health_route, timeout_s=self._hang_timeout_s)
+            if self.health_route:
+                self.probes.check_health(self.health_route, timeout_s=self.hang_timeout_s)
             else:
-                self._probes.draw_token(self._model, timeout_s=self._hang_timeout_s)
+                self.probes.draw_token(self.model, timeout_s=self.hang_timeout_s)
         except NoAnswerError:
             return
         self._silent_s = 0.0
@@ -320,4 +288,4 @@ class Watchdog:
     @property
     def is_hung(self) -> bool:
         """True if the silence will reach the timeout before the next poll."""
-        return self._silent_s > self._hang_timeout_s - 2 * self.poll_s
+        return self._silent_s > self.hang_timeout_s - 2 * self.poll_s

@@ -6,16 +6,16 @@ have to retry. After too many restarts the engine is given up, and `check` raise
 """
 
 import pathlib
+import socket
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from pipeline_lib.engines.identity import Endpoint, model_identity
 from pipeline_lib.engines.known.engine import Engine, ServedModel
 from pipeline_lib.engines.launch.adapters import LoadedAdapters
 from pipeline_lib.engines.launch.probes import (
     NoAnswerError,
-    PortLease,
     PortTakenError,
     RefusedError,
     StartCancelledError,
@@ -36,51 +36,44 @@ _DYING_S = 3.0
 """An engine that is going down may answer with errors for this long before its process ends."""
 
 
+@dataclass(kw_only=True, eq=False)
 class SupervisedEngine:
     """An engine that is started here."""
 
-    def __init__(
-        self,
-        kind: Engine,
-        serve: ServeParams,
-        served: ServedModel,
-        *,
-        lease: PortLease,
-        log_folder: pathlib.Path,
-    ) -> None:
-        self._kind = kind
-        self._serve = serve
-        self._served = served
-        self._lease = lease
-        self.log = log_folder / f"{kind.name}-{served.port}.log"
-        """The engine's output."""
-        self._probes = local_probes(served.port)
+    kind: Engine
+    serve: ServeParams
+    served: ServedModel
+    lease: socket.socket
+    """Of its port."""
+    log: pathlib.Path
+    """The engine's output."""
+    restarts: int = 0
+    restart_reasons: tuple[str, ...] = ()
+    """Causes of the restarts, oldest first."""
+    failure: ReasonloopError | None = None
+    _stopping: threading.Event = field(init=False, default_factory=threading.Event)
+    _changing: threading.Lock = field(init=False, default_factory=threading.Lock)
+    """Serializes restarts by the watcher thread and swaps by `load_adapter`."""
+    _process: EngineProcess | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self._probes = local_probes(self.served.port)
         self.endpoint = Endpoint(
-            engine=kind.name,
+            engine=self.kind.name,
             base_url=self._probes.base_url,
-            model=served.name,
-            identity=model_identity(served.model),
+            model=self.served.name,
+            identity=model_identity(self.served.model),
         )
         """Address and name of the base model; unchanged by restarts."""
-        self._adapters = (
-            None
-            if kind.adapter_routes is None or served.lora_rank is None
-            else LoadedAdapters(
-                kind.adapter_routes,
+        self._adapters: LoadedAdapters | None = None
+        if self.kind.adapter_routes is not None and self.served.lora_rank is not None:
+            self._adapters = LoadedAdapters(
+                self.kind.adapter_routes,
                 self._probes,
-                base=served.name,
-                max_rank=served.lora_rank,
-                timeout_s=serve.start_timeout_s,
+                base=self.served.name,
+                max_rank=self.served.lora_rank,
+                timeout_s=self.serve.start_timeout_s,
             )
-        )
-        self.restarts = 0
-        self.restart_reasons: tuple[str, ...] = ()
-        """Causes of the restarts, oldest first."""
-        self.failure: ReasonloopError | None = None
-        self._stopping = threading.Event()
-        # Serializes restarts by the watcher thread and swaps by `load_adapter`.
-        self._changing = threading.Lock()
-        self._process: EngineProcess | None = None
         self._watcher = threading.Thread(target=self._watch, name="engine-watch", daemon=True)
 
     def check(self) -> None:
@@ -93,7 +86,7 @@ class SupervisedEngine:
         try:
             self._start_process()
         except BaseException:
-            self._lease.release()
+            self.lease.close()
             raise
         self._watcher.start()
 
@@ -111,23 +104,23 @@ class SupervisedEngine:
                 # The watcher may have started another process meanwhile.
                 self._end_process()
         finally:
-            self._lease.release()
+            self.lease.close()
 
     def _end_process(self) -> None:
         if self._process is not None:
             self._process.stop()
 
     def _start_process(self) -> None:
-        if model_identity(self._served.model) != self.endpoint.identity:
-            raise ReasonloopError(f"{self._served.model} has changed since it was first served")
-        assert self._kind.launch is not None
-        launch = self._kind.launch(self._serve, self._served)
-        process = self._process = EngineProcess(self._kind.name, launch, self.log)
+        if model_identity(self.served.model) != self.endpoint.identity:
+            raise ReasonloopError(f"{self.served.model} has changed since it was first served")
+        assert self.kind.launch is not None
+        launch = self.kind.launch(self.serve, self.served)
+        process = self._process = EngineProcess(self.kind.name, launch, self.log)
         try:
             wait_until_ready(
                 process,
-                self._served,
-                timeout_s=self._serve.start_timeout_s,
+                self.served,
+                timeout_s=self.serve.start_timeout_s,
                 stopping=self._stopping,
             )
             if self._adapters is not None:
@@ -154,9 +147,9 @@ class SupervisedEngine:
         assert self._process is not None
         watchdog = Watchdog(
             self._probes,
-            self._served.name,
-            health_route=self._kind.health_route,
-            hang_timeout_s=self._serve.hang_timeout_s,
+            self.served.name,
+            health_route=self.kind.health_route,
+            hang_timeout_s=self.serve.hang_timeout_s,
         )
         while not self._stopping.wait(_CRASH_POLL_S):
             if self._process.exit_code is not None:
@@ -164,7 +157,7 @@ class SupervisedEngine:
             watchdog.poll()
             if watchdog.is_hung:
                 return (
-                    f"it hung: no token in {self._serve.hang_timeout_s:g} s (serve.hang_timeout_s)"
+                    f"it hung: no token in {self.serve.hang_timeout_s:g} s (serve.hang_timeout_s)"
                 )
         return None
 
@@ -188,7 +181,7 @@ class SupervisedEngine:
         except ReasonloopError as error:
             self.restart_reasons += (str(error),)
         self.failure = ReasonloopError(
-            f"{self._kind.name} was given up after {self.restarts} restarts: {self.restart_reasons[-1]}"
+            f"{self.kind.name} was given up after {self.restarts} restarts: {self.restart_reasons[-1]}"
         )
         return False
 
@@ -222,7 +215,7 @@ class SupervisedEngine:
 
     def _await_restart(self, restarts: int, error: NoAnswerError) -> bool:
         """True if the engine restarts after a failed request, because it crashed or hung."""
-        patience_s = self._serve.hang_timeout_s + _DYING_S
+        patience_s = self.serve.hang_timeout_s + _DYING_S
         if isinstance(error, RefusedError):
             patience_s = _DYING_S if error.status >= 500 else 0.0
         deadline = time.monotonic() + patience_s
@@ -255,15 +248,14 @@ def start_supervised(
         )
     first = serve.port
     for _ in range(_PORTS_TRIED):
-        lease = lease_port(first)
-        served = ServedModel(
-            model=model, name=_served_name(model), port=lease.port, lora_rank=lora_rank
-        )
-        engine = SupervisedEngine(kind, serve, served, lease=lease, log_folder=log_folder)
+        port, lease = lease_port(first)
+        served = ServedModel(model=model, name=_served_name(model), port=port, lora_rank=lora_rank)
+        log = log_folder / f"{kind.name}-{port}.log"
+        engine = SupervisedEngine(kind=kind, serve=serve, served=served, lease=lease, log=log)
         try:
             engine.start()
         except PortTakenError:
-            first = lease.port + 1
+            first = port + 1
             continue
         return engine
     raise ReasonloopError(

@@ -19,10 +19,10 @@ SERVER = pathlib.Path(__file__).parent / "launch" / "small_server.py"
 @pytest.fixture(scope="module")
 def url():
     """Address of an external server, which serves the model "theirs"."""
-    lease = lease_port(18700)
-    command = [sys.executable, SERVER, "--served-model-name", "theirs", "--port", str(lease.port)]
+    port, lease = lease_port(18700)
+    command = [sys.executable, SERVER, "--served-model-name", "theirs", "--port", str(port)]
     server = subprocess.Popen(command)
-    address = f"http://127.0.0.1:{lease.port}/v1"
+    address = f"http://127.0.0.1:{port}/v1"
     while True:
         try:
             httpx.get(f"{address}/models", trust_env=False)
@@ -32,7 +32,7 @@ def url():
     yield address
     server.kill()
     server.wait()
-    lease.release()
+    lease.close()
 
 
 def attached(url, tmp_path, **changes):

@@ -13,8 +13,8 @@ from pipeline_lib.errors import ReasonloopError
 HOLD = """
 import sys
 from pipeline_lib.engines.launch.probes import lease_port
-lease = lease_port(int(sys.argv[1]))
-print(lease.port, flush=True)
+port, lease = lease_port(int(sys.argv[1]))
+print(port, flush=True)
 sys.stdin.read()
 """
 
@@ -29,9 +29,9 @@ def test_a_port_in_use_gives_the_next(listener):
     """The first one tried has a listener, so a later one is leased."""
     taken = listener.getsockname()[1]
     assert not is_free(taken)
-    lease = lease_port(taken)
-    assert lease.port > taken
-    lease.release()
+    port, lease = lease_port(taken)
+    assert port > taken
+    lease.close()
 
 
 def test_a_listener_on_all_addresses_counts():
@@ -42,14 +42,14 @@ def test_a_listener_on_all_addresses_counts():
 
 def test_a_lease_is_exclusive_before_the_port_is_bound(listener):
     """No other lease gets the port before the engine binds it; a released port is free again."""
-    first = lease_port(18400)
-    second = lease_port(first.port)
-    assert second.port > first.port
-    second.release()
-    first.release()
-    again = lease_port(first.port)
-    assert again.port == first.port
-    again.release()
+    first, held = lease_port(18400)
+    second, other = lease_port(first)
+    assert second > first
+    other.close()
+    held.close()
+    again, lease = lease_port(first)
+    assert again == first
+    lease.close()
 
 
 def test_the_kernel_frees_the_lease_of_a_killed_process():
@@ -61,13 +61,13 @@ def test_the_kernel_frees_the_lease_of_a_killed_process():
         text=True,
     )
     held = int(holder.stdout.readline())
-    other = lease_port(held)
-    other.release()
+    other, lease = lease_port(held)
+    lease.close()
     holder.kill()
     holder.communicate()
-    mine = lease_port(held)
-    mine.release()
-    assert (other.port > held, mine.port) == (True, held)
+    mine, lease = lease_port(held)
+    lease.close()
+    assert (other > held, mine) == (True, held)
 
 
 def test_listening_pids(listener):
