@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.engines.chat_model import ChatFormat, Completion, Decoding, Request
-from pipeline_lib.engines.stop_strings import find_stop
+from pipeline_lib.engines.embedded.generation import cut_at_stop
 from pipeline_lib.records import FinishReason
 
 
@@ -41,16 +41,15 @@ class ScriptedModel:
         prompt_tokens = len(prompt.split())
         if text is None:
             return Completion.failed("the script gave no answer", prompt_tokens=prompt_tokens)
-        place = find_stop(text, decoding.stop)
-        words = text[:place].split(" ")
+        before, stop = cut_at_stop(text, decoding.stop)
+        words = before.split(" ")
         fits = len(words) <= decoding.max_new_tokens
-        drawn = text[:place] if fits else " ".join(words[: decoding.max_new_tokens])
-        stops = [s for s in decoding.stop if s and place is not None and text.startswith(s, place)]
+        drawn = before if fits else " ".join(words[: decoding.max_new_tokens])
         return Completion(
             text=drawn,
             finish_reason=FinishReason.STOP if fits else FinishReason.LENGTH,
             prompt_tokens=prompt_tokens,
             completion_tokens=min(len(words), decoding.max_new_tokens),
             logprob=self.logprob(prompt, drawn) if self.logprob is not None else None,
-            stopped_by=stops[0] if stops and fits else None,
+            stopped_by=stop if fits else None,
         )

@@ -17,8 +17,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+import torch
+
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.engines.embedded.continuous_batch import DrawnToken, SequenceRequest
+from pipeline_lib.engines.embedded.continuous_batch import (
+    ContinuousBatch,
+    DrawnToken,
+    SequenceRequest,
+)
 from pipeline_lib.engines.embedded.generation import (
     ChoiceBuilder,
     ChoiceDelta,
@@ -29,16 +35,25 @@ from pipeline_lib.engines.embedded.generation import (
     QueueFullError,
     TokenDecoder,
 )
-from pipeline_lib.engines.embedded.multi_lora import (
-    Counters,
-    Lane,
-    MultiLoraModel,
-    is_out_of_memory,
-)
+from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
 from pipeline_lib.errors import ReasonloopError, reason_of
+from pipeline_lib.records import FinishReason
 
 Result = TypeVar("Result")
 Command = Callable[[], object]
+
+
+@dataclass(slots=True)
+class AdapterBatch:
+    """The batch of one adapter or of the base, and its open completions."""
+
+    sequences: ContinuousBatch
+    choices: dict[int, ChoiceBuilder] = field(default_factory=dict)
+    """By sequence id."""
+    uncounted: dict[int, int] = field(default_factory=dict)
+    """Prompt tokens by sequence id of a prompt's first completion, until its first token."""
+    retired: bool = False
+    """The adapter is detached after its last sequence."""
 
 
 @dataclass(kw_only=True)
@@ -49,7 +64,13 @@ class AsyncEngine:
     decoder: TokenDecoder
     max_pending: int
     """Completions running or waiting at once; further requests are refused."""
-    counters: Counters = field(init=False, default_factory=Counters)
+    prompt_tokens: int = field(init=False, default=0)
+    """Since the start; counted once per prompt, at its first completion token."""
+    completion_tokens: int = field(init=False, default=0)
+    finished: dict[FinishReason, int] = field(
+        init=False, default_factory=lambda: {FinishReason.STOP: 0, FinishReason.LENGTH: 0}
+    )
+    """Completions that ended since the start."""
     stopped: EngineStoppedError | None = field(init=False, default=None)
     """The reason, once the engine has stopped."""
     _open: Counter[Generation] = field(init=False, default_factory=Counter)
@@ -57,7 +78,7 @@ class AsyncEngine:
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     """Guards ``stopped`` and ``_open``, and that nothing is queued after the stop."""
     _commands: "queue.SimpleQueue[Command]" = field(init=False, default_factory=queue.SimpleQueue)
-    _lanes: dict[str | None, Lane] = field(init=False, default_factory=dict)
+    _batches: dict[str | None, AdapterBatch] = field(init=False, default_factory=dict)
     _ids: Iterator[int] = field(init=False, default_factory=itertools.count)
     _outbox: list[tuple[Generation, ChoiceDelta | EngineStoppedError]] = field(
         init=False, default_factory=list
@@ -140,7 +161,7 @@ class AsyncEngine:
     def running_and_waiting(self) -> tuple[int, int]:
         """Numbers of completions in a batch, and waiting for a slot."""
         places = self.model.base.batch_size
-        running = sum(min(len(lane.choices), places) for lane in list(self._lanes.values()))
+        running = sum(min(len(batch.choices), places) for batch in list(self._batches.values()))
         with self._lock:
             return running, max(0, self._open.total() - running)
 
@@ -153,8 +174,8 @@ class AsyncEngine:
             self.model.configure_thread()
             while not self._stopping:
                 self._run_commands()
-                for key, lane in list(self._lanes.items()):
-                    self._step_lane(key, lane)
+                for key, batch in list(self._batches.items()):
+                    self._step_batch(key, batch)
                 self._publish()
         except BaseException as error:
             self._end(_failure(error))
@@ -163,32 +184,32 @@ class AsyncEngine:
 
     def _run_commands(self) -> None:
         """Run the queued commands; wait for one if no batch has work."""
-        if all(lane.batch.idle for lane in self._lanes.values()):
+        if all(batch.sequences.idle for batch in self._batches.values()):
             self._commands.get()()
         while not self._commands.empty():
             self._commands.get()()
 
-    def _step_lane(self, key: str | None, lane: Lane) -> None:
+    def _step_batch(self, key: str | None, batch: AdapterBatch) -> None:
         """One step of one batch; a retired adapter is detached after its last sequence."""
-        if not lane.batch.idle:
+        if not batch.sequences.idle:
             self.model.activate(key)
-            for drawn in self._draw(key, lane):
-                self._add_token(lane, drawn)
-        if lane.retired and key is not None and lane.batch.idle:
-            del self._lanes[key]
+            for drawn in self._draw(key, batch):
+                self._add_token(batch, drawn)
+        if batch.retired and key is not None and batch.sequences.idle:
+            del self._batches[key]
             self.model.detach(key)
 
-    def _draw(self, key: str | None, lane: Lane) -> list[DrawnToken]:
-        """The lane's next tokens. An error that requests can cause ends them, not the engine."""
+    def _draw(self, key: str | None, batch: AdapterBatch) -> list[DrawnToken]:
+        """The batch's next tokens. An error that requests can cause ends them, not the engine."""
         try:
-            return lane.batch.step()
+            return batch.sequences.step()
         except Exception as error:
             # Without an adapter, requests can only exhaust memory; other errors are fatal.
-            if key is None and not is_out_of_memory(error):
+            if key is None and not _is_out_of_memory(error):
                 raise
-            for generation in {choice.generation for choice in lane.choices.values()}:
+            for generation in {choice.generation for choice in batch.choices.values()}:
                 self._fail(generation, f"{type(error).__name__}: {reason_of(error)}")
-            lane.batch.reset()
+            batch.sequences.reset()
             return []
 
     def _fail(self, generation: Generation, reason: str) -> None:
@@ -196,16 +217,16 @@ class AsyncEngine:
         self._outbox.append((generation, DrawFailedError(f"this cannot be drawn: {reason}")))
         self._cancel(generation)
 
-    def _add_token(self, lane: Lane, drawn: DrawnToken) -> None:
-        choice = lane.choices.get(drawn.id)
+    def _add_token(self, batch: AdapterBatch, drawn: DrawnToken) -> None:
+        choice = batch.choices.get(drawn.id)
         if choice is None:  # cancelled
             return
         if not math.isfinite(drawn.logprob):
             self._fail(choice.generation, "the model's logits are not finite here")
             return
-        self.counters.completion_tokens += 1
-        prompt_tokens = lane.uncounted.pop(drawn.id, 0)
-        self.counters.prompt_tokens += prompt_tokens
+        self.completion_tokens += 1
+        prompt_tokens = batch.uncounted.pop(drawn.id, 0)
+        self.prompt_tokens += prompt_tokens
         # The prefill is shared by the completions of a prompt; only the first one may be cached.
         cached_tokens = drawn.cached_tokens if prompt_tokens else 0
         delta = choice.add_token(
@@ -215,14 +236,14 @@ class AsyncEngine:
             return
         self._outbox.append((choice.generation, delta))
         if delta.finished:
-            self.counters.finished[delta.finished] += 1
+            self.finished[delta.finished] += 1
             if not drawn.finished:
-                lane.batch.cancel(drawn.id)
-            self._forget(lane, drawn.id)
+                batch.sequences.cancel(drawn.id)
+            self._forget(batch, drawn.id)
 
-    def _forget(self, lane: Lane, sequence_id: int) -> None:
-        generation = lane.choices.pop(sequence_id).generation
-        lane.uncounted.pop(sequence_id, None)
+    def _forget(self, batch: AdapterBatch, sequence_id: int) -> None:
+        generation = batch.choices.pop(sequence_id).generation
+        batch.uncounted.pop(sequence_id, None)
         with self._lock:
             self._open[generation] -= 1
             if not self._open[generation]:
@@ -243,9 +264,9 @@ class AsyncEngine:
     ) -> None:
         if self.stopped is not None:
             return
-        lane = self._lanes.get(adapter)
-        if lane is None:
-            lane = self._lanes[adapter] = Lane(self.model.open_batch())
+        batch = self._batches.get(adapter)
+        if batch is None:
+            batch = self._batches[adapter] = AdapterBatch(self.model.open_batch())
         # Stop strings are handled here, so sequences that differ only in them share a batch.
         plain = replace(decoding, stop=())
         sequences = []
@@ -256,21 +277,21 @@ class AsyncEngine:
                     id=next(self._ids), prompt_ids=prompt.ids, seed=seed, decoding=plain
                 )
                 sequences.append(sequence)
-                lane.choices[sequence.id] = next(places)
+                batch.choices[sequence.id] = next(places)
                 if not first:
-                    lane.uncounted[sequence.id] = len(prompt.ids)
-        lane.batch.add(sequences)
+                    batch.uncounted[sequence.id] = len(prompt.ids)
+        batch.sequences.add(sequences)
 
     def _cancel(self, generation: Generation) -> None:
-        for lane in self._lanes.values():
-            ids = [key for key, choice in lane.choices.items() if choice.generation is generation]
+        for batch in self._batches.values():
+            ids = [key for key, choice in batch.choices.items() if choice.generation is generation]
             for sequence_id in ids:
-                lane.batch.cancel(sequence_id)
-                self._forget(lane, sequence_id)
+                batch.sequences.cancel(sequence_id)
+                self._forget(batch, sequence_id)
 
     def _retire(self, adapter: str) -> None:
-        if adapter in self._lanes:
-            self._lanes[adapter].retired = True
+        if adapter in self._batches:
+            self._batches[adapter].retired = True
         elif self.stopped is None:
             self.model.detach(adapter)
 
@@ -295,6 +316,14 @@ class AsyncEngine:
             self._commands.get()()
         self._outbox += [(generation, reason) for generation in waiting]
         self._publish()
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """True if a step failed for lack of memory."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    # The CPU allocator raises a plain RuntimeError.
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
 
 
 def _failure(error: BaseException) -> EngineStoppedError:

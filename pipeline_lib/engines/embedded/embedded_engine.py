@@ -22,11 +22,11 @@ from pipeline_lib.engines.embedded.continuous_batch import (
     SequenceRequest,
 )
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
+from pipeline_lib.engines.embedded.generation import cut_at_stop
 from pipeline_lib.engines.embedded.kv_blocks import KvPool
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.model_config import alike_tokens, context_of, recorded_dtype
 from pipeline_lib.engines.pretrained import chat_format_of, load_pretrained
-from pipeline_lib.engines.stop_strings import find_stop
 from pipeline_lib.engines.tokens import decode_completion, encode_prompt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
@@ -157,24 +157,19 @@ class EmbeddedEngine:
         # A stop string has no more tokens than bytes; the newest token may split a character.
         reach = max(len(stop.encode()) for stop in stops) + 4
         tail = decode_completion(self.tokenizer, [one.token for one in path[-reach:]])
-        return find_stop(tail, stops) is not None
+        return cut_at_stop(tail, stops)[1] is not None
 
     def _completion(
         self, path: Sequence[DrawnToken], sequence: SequenceRequest, seconds: float
     ) -> Completion:
         tokens = tuple(one.token for one in path)
         logprobs = tuple(one.logprob for one in path)
-        text = decode_completion(self.tokenizer, tokens)
-        place = find_stop(text, sequence.decoding.stop)
-        stops = (
-            []
-            if place is None
-            else [s for s in sequence.decoding.stop if text.startswith(s, place)]
-        )
+        whole = decode_completion(self.tokenizer, tokens)
+        text, stopped_by = cut_at_stop(whole, sequence.decoding.stop)
         finished = path[-1].finished or FinishReason.STOP
         return Completion(
-            text=text[:place],
-            finish_reason=finished if place is None else FinishReason.STOP,
+            text=text,
+            finish_reason=finished if stopped_by is None else FinishReason.STOP,
             prompt_tokens=len(sequence.prompt_ids),
             completion_tokens=len(tokens),
             logprob=sum(logprobs),
@@ -182,7 +177,7 @@ class EmbeddedEngine:
             latency_s=seconds,
             token_ids=tokens,
             token_logprobs=logprobs,
-            stopped_by=next(filter(None, stops), None),
+            stopped_by=stopped_by,
         )
 
 

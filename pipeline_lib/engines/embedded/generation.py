@@ -88,6 +88,13 @@ class IncrementalDetokenizer:
         return piece
 
 
+def cut_at_stop(text: str, stops: Sequence[str]) -> tuple[str, str | None]:
+    """The text before the first stop string in it, and this string; empty stop strings are ignored."""
+    places = {stop: place for stop in stops if stop and (place := text.find(stop)) >= 0}
+    first = min(places, key=places.__getitem__, default=None)
+    return (text, None) if first is None else (text[: places[first]], first)
+
+
 @dataclass(slots=True)
 class StopStringFilter:
     """Holds back possible beginnings of stop strings, and ends the text before the first match."""
@@ -100,10 +107,9 @@ class StopStringFilter:
     def push(self, text: str) -> str:
         """The text that is not, and cannot become, part of a stop string."""
         self._held += text
-        places = {stop: place for stop in self.stops if (place := self._held.find(stop)) >= 0}
-        if places:
-            self.stopped_by = min(places, key=places.__getitem__)
-            return self._held[: places[self.stopped_by]]
+        before, self.stopped_by = cut_at_stop(self._held, self.stops)
+        if self.stopped_by is not None:
+            return before
         keep = max((_overlap(self._held, stop) for stop in self.stops), default=0)
         free = self._held[: len(self._held) - keep]
         self._held = self._held[len(free) :]

@@ -18,8 +18,14 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import override
@@ -34,6 +40,7 @@ from pipeline_lib.engines.server.responses import (
     as_api_error,
 )
 
+disable_created_metrics()  # type: ignore[no-untyped-call]
 MAX_BODY_BYTES = 16 << 20
 """A million tokens as text, or as ids, several times over."""
 _STOP_S = 1
@@ -234,38 +241,20 @@ class EventStream(StreamingResponse):
             self._release()
 
 
-Labels = Mapping[str, str]
+Row = tuple[type[Gauge | Counter], str, str, float | Mapping[str, float], str]
+"""Type, name and meaning of a metric, its value, or its values by a label, and this label's name."""
 
 
-class _Collected(Collector):
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = [*metrics]
-
-    @override
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
-
-
-def metrics_response(metrics: Iterable[Metric]) -> Response:
-    """One sample of each metric."""
+def metrics_response(model: str, rows: Iterable[Row], *others: Collector) -> Response:
+    """One sample of each row, and those of ``others``."""
     registry = CollectorRegistry()
-    registry.register(_Collected(metrics))
+    for kind, name, meaning, value, label in rows:
+        metric = kind(name, meaning, ["model_name", *([label] if label else [])], registry=registry)
+        if isinstance(value, Mapping):
+            for key, one in value.items():
+                metric.labels(model, key).inc(one)
+        else:
+            metric.labels(model).inc(value)
+    for other in others:
+        registry.register(other)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
-
-
-def gauge(name: str, meaning: str, value: float, labels: Labels) -> Metric:
-    """A number that rises and falls."""
-    family = GaugeMetricFamily(name, meaning, labels=tuple(labels))
-    family.add_metric([*labels.values()], value)
-    return family
-
-
-def counter(
-    name: str, meaning: str, value: float | Mapping[str, float], labels: Labels, *, by: str = ""
-) -> Metric:
-    """A sum since the start, or one for each value of the label ``by``."""
-    values = value if isinstance(value, Mapping) else {"": value}
-    family = CounterMetricFamily(name, meaning, labels=(*labels, *([by] if by else [])))
-    for key, one in values.items():
-        family.add_metric([*labels.values(), *([key] if by else [])], one)
-    return family

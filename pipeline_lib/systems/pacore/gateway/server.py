@@ -15,20 +15,14 @@ from starlette.concurrency import run_in_threadpool
 
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.client.connection import EngineDownError
-from pipeline_lib.engines.server.front import (
-    EventStream,
-    guarded_app,
-    json_response,
-    metrics_response,
-    serve_app,
-)
+from pipeline_lib.engines.server.front import EventStream, guarded_app, json_response, serve_app
 from pipeline_lib.engines.server.responses import ApiError, Json
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.gateway.answers import Answer
 from pipeline_lib.systems.pacore.gateway.requests import GatewayRequest, served_names
-from pipeline_lib.systems.pacore.gateway.solving import GatewayMetrics, Solver, Upstream
+from pipeline_lib.systems.pacore.gateway.solving import Solver, Upstream
 from pipeline_lib.systems.pacore.rounds import Setting
 from pipeline_lib.systems.pacore.settings import make_setting
 from pipeline_lib.systems.pacore.solution import Question
@@ -89,14 +83,13 @@ class _Gateway:
 
     def app(self, upstream: Upstream) -> FastAPI:
         """The app over an open engine."""
-        model = self.model
-        self.metrics = GatewayMetrics(
+        self.solver = Solver(
             model_name=self.name,
+            upstream=upstream,
+            worker=self.worker,
             most_in_flight=self.params.max_requests,
-            retries=lambda: upstream.retries,
-            calls_by_worker=model.calls_in_use if isinstance(model, WorkerPool) else None,
+            calls_by_worker=self.model.calls_in_use if isinstance(self.model, WorkerPool) else None,
         )
-        self.solver = Solver(upstream=upstream, metrics=self.metrics, worker=self.worker)
         app = guarded_app()
         app.get("/health")(self.health)
         app.get("/metrics")(self.counters)
@@ -114,7 +107,7 @@ class _Gateway:
 
     async def counters(self) -> Response:
         """Counters for a dashboard."""
-        return metrics_response(self.metrics.collect())
+        return self.solver.metrics()
 
     @cached_property
     def _cards(self) -> list[Json]:
@@ -143,7 +136,7 @@ class _Gateway:
         """Answer the last user message by the rounds that the request asks for."""
         params = body.params(self.name, self.params)
         with ExitStack() as stack:
-            stack.enter_context(self.metrics.admitted())
+            stack.enter_context(self.solver.admitted())
             # One id for all, so that the answer depends on seed, params and conversation alone.
             question = Question(id="request", conversation=body.conversation)
             setting = self._setting(body, params)

@@ -2,29 +2,27 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from prometheus_client.core import Metric, SummaryMetricFamily
+from fastapi import Response
+from prometheus_client import Counter, Gauge, Summary
 
 from pipeline_lib.engines.chat_model import Completion, Decoding, Request
 from pipeline_lib.engines.client.connection import EngineDownError
 from pipeline_lib.engines.client.response_parsing import OnDelta
 from pipeline_lib.engines.client.session import Session, gather_all
-from pipeline_lib.engines.server.front import counter, gauge
+from pipeline_lib.engines.server.front import Row, metrics_response
 from pipeline_lib.engines.server.responses import ApiError
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, request_cost
 from pipeline_lib.systems.pacore.rounds import Calls, Drawn, Exchange, Setting, advance, solve
 from pipeline_lib.systems.pacore.solution import Question, Round, Solution
 from pipeline_lib.systems.pacore.worker_pool import PoolSession
-
-_PREFIX = "reasonloop_pacore_"
 
 
 class Failure(StrEnum):
@@ -35,72 +33,6 @@ class Failure(StrEnum):
     ENGINE_DOWN = "engine_down"
     CLIENT_LEFT = "client_left"
     FULL = "full"
-
-
-@dataclass(kw_only=True)
-class GatewayMetrics:
-    """Counts since the start; changed in the event loop alone."""
-
-    model_name: str
-    most_in_flight: int
-    retries: Callable[[], int]
-    """Calls that were sent once more, after a restart of the engine or the loss of a worker."""
-    calls_by_worker: Callable[[], Mapping[str, int]] | None = None
-    """Answered calls of the workers that take calls now, by node id; None: an engine answers."""
-    in_flight: int = 0
-    answered: int = 0
-    failures: Counter[Failure] = field(default_factory=lambda: Counter(dict.fromkeys(Failure, 0)))
-    cost: Cost = NOTHING
-    """Of the calls that have ended."""
-    _rounds: int = 0
-    _round_seconds: float = 0.0
-
-    @contextmanager
-    def admitted(self) -> Iterator[None]:
-        """One of the requests in flight. ApiError: 429; there are too many."""
-        if self.in_flight >= self.most_in_flight:
-            self.failures[Failure.FULL] += 1
-            raise ApiError(
-                429, f"{self.in_flight} requests are in flight, the most there may be; try again"
-            )
-        self.in_flight += 1
-        try:
-            yield
-        finally:
-            self.in_flight -= 1
-
-    def add_round(self, seconds: float) -> None:
-        """Count a round with its compaction."""
-        self._rounds += 1
-        self._round_seconds += seconds
-
-    def collect(self) -> Iterator[Metric]:
-        """One sample of each metric."""
-        labels = {"model_name": self.model_name}
-        yield gauge(f"{_PREFIX}requests_in_flight", "Open requests.", self.in_flight, labels)
-        if self.calls_by_worker is not None:
-            by_worker = self.calls_by_worker()
-            yield gauge(f"{_PREFIX}workers", "Workers that take calls.", len(by_worker), labels)
-            calls = "Requests of up to 8 paths that it answered."
-            yield counter(f"{_PREFIX}worker_calls", calls, by_worker, labels, by="worker")
-        failures = {failure.value: float(self.failures[failure]) for failure in Failure}
-        sums = {
-            "requests_answered": ("Requests with an answer.", self.answered),
-            "calls": ("Calls of the engine, failed ones included.", self.cost.calls),
-            "failed_calls": ("Calls of the engine that failed.", self.cost.failed_calls),
-            "retried_calls": ("Calls sent again after a restart or a lost worker.", self.retries()),
-            "prompt_tokens": ("Prompt tokens of all calls.", self.cost.prompt_tokens),
-            "completion_tokens": ("Tokens drawn by all calls.", self.cost.completion_tokens),
-        }
-        for name, (meaning, value) in sums.items():
-            yield counter(f"{_PREFIX}{name}", meaning, value, labels)
-        meaning = "Requests without an answer."
-        yield counter(f"{_PREFIX}failures", meaning, failures, labels, by="reason")
-        seconds = SummaryMetricFamily(
-            f"{_PREFIX}round_seconds", "Seconds per round.", labels=tuple(labels)
-        )
-        seconds.add_metric([*labels.values()], self._rounds, self._round_seconds)
-        yield seconds
 
 
 Upstream = Session | PoolSession
@@ -119,16 +51,69 @@ class Step(NamedTuple):
 OnStep = Callable[[Step], None]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Solver:
-    """Solves the questions of all requests."""
+    """Solves the questions of all requests; counts since the start, changed in the event loop alone."""
 
+    model_name: str
     upstream: Upstream
-    metrics: GatewayMetrics
     worker: Executor
     """One thread: prompts and answers are made outside the event loop, by one request at a time."""
+    most_in_flight: int
+    calls_by_worker: Callable[[], Mapping[str, int]] | None = None
+    """Answered calls of the workers that take calls now, by node id; None: an engine answers."""
+    in_flight: int = 0
+    answered: int = 0
+    failures: dict[Failure, int] = field(default_factory=lambda: dict.fromkeys(Failure, 0))
+    cost: Cost = NOTHING
+    """Of the calls that have ended."""
     _running: set[asyncio.Task[object] | None] = field(init=False, default_factory=set)
     _is_stopped: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        name, meaning = "reasonloop_pacore_round_seconds", "Seconds per round."
+        self._round_seconds = Summary(name, meaning, ["model_name"], registry=None)
+        self._round_seconds.labels(self.model_name)
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """One of the requests in flight. ApiError: 429; there are too many."""
+        if self.in_flight >= self.most_in_flight:
+            self.failures[Failure.FULL] += 1
+            raise ApiError(
+                429, f"{self.in_flight} requests are in flight, the most there may be; try again"
+            )
+        self.in_flight += 1
+        try:
+            yield
+        finally:
+            self.in_flight -= 1
+
+    def metrics(self) -> Response:
+        """One sample of each metric."""
+
+        def row(
+            kind: type[Gauge | Counter], name: str, meaning: str, value: Any, by: str = ""
+        ) -> Row:
+            return kind, f"reasonloop_pacore_{name}", meaning, value, by
+
+        cost, workers = self.cost, self.calls_by_worker() if self.calls_by_worker else None
+        retried = "Calls sent again after a restart or a lost worker."
+        rows = [
+            row(Gauge, "requests_in_flight", "Open requests.", self.in_flight),
+            row(Counter, "requests_answered", "Requests with an answer.", self.answered),
+            row(Counter, "calls", "Calls of the engine, failed ones included.", cost.calls),
+            row(Counter, "failed_calls", "Calls of the engine that failed.", cost.failed_calls),
+            row(Counter, "retried_calls", retried, self.upstream.retries),
+            row(Counter, "prompt_tokens", "Prompt tokens of all calls.", cost.prompt_tokens),
+            row(Counter, "completion_tokens", "Tokens drawn by all calls.", cost.completion_tokens),
+            row(Counter, "failures", "Requests without an answer.", self.failures, "reason"),
+        ]
+        if workers is not None:
+            calls = "Requests of up to 8 paths that it answered."
+            rows.append(row(Gauge, "workers", "Workers that take calls.", len(workers)))
+            rows.append(row(Counter, "worker_calls", calls, workers, "worker"))
+        return metrics_response(self.model_name, rows, self._round_seconds)
 
     async def solve(
         self,
@@ -151,10 +136,10 @@ class Solver:
         except asyncio.CancelledError:
             if self._is_stopped:
                 raise ApiError(503, "the server is stopping; ask it again later") from None
-            self.metrics.failures[Failure.CLIENT_LEFT] += 1
+            self.failures[Failure.CLIENT_LEFT] += 1
             raise
         except (EngineDownError, BadInputError) as error:
-            self.metrics.failures[Failure.ENGINE_DOWN] += 1
+            self.failures[Failure.ENGINE_DOWN] += 1
             # A server without the model any more is not down.
             status = 503 if isinstance(error, EngineDownError) else 502
             raise ApiError(status, str(error), code="engine_down") from error
@@ -162,10 +147,10 @@ class Solver:
             self._running.remove(task)
         errors = [one.error for one in solution.answers if one.error is not None]
         if errors:
-            self.metrics.failures[Failure.CALL_FAILED] += 1
+            self.failures[Failure.CALL_FAILED] += 1
             counted = f"{len(errors)} of {len(solution.answers)} last calls failed: {errors[0]}"
             raise ApiError(502, counted, code="call_failed")
-        self.metrics.answered += 1
+        self.answered += 1
         return solution
 
     async def stream(self, request: Request, decoding: Decoding, on_delta: OnDelta) -> Completion:
@@ -196,7 +181,7 @@ class Solver:
             step = await self._advance(exchange, await draw(calls))
             if len(rounds) > finished:
                 now = time.perf_counter()
-                self.metrics.add_round(now - start)
+                self._round_seconds.labels(self.model_name).observe(now - start)
                 start = now
         return step
 
@@ -207,7 +192,7 @@ class Solver:
         )
 
     def _count(self, drawn: Sequence[Completion]) -> None:
-        self.metrics.cost = self.metrics.cost.then(request_cost(drawn))
+        self.cost = self.cost.then(request_cost(drawn))
 
     async def _advance(self, exchange: Exchange, drawn: Drawn | None) -> Calls | Solution:
         loop = asyncio.get_running_loop()

@@ -68,12 +68,12 @@ def test_a_cancelled_draw_leaves_the_batch(engine, kind):
         async with open_live(engine) as live:
             draws = kind(engine=live)
             tasks = [asyncio.create_task(draws.draw("ab", seed, LONG)) for seed in range(5)]
-            await until(lambda: live.counters.completion_tokens)
+            await until(lambda: live.completion_tokens)
             for task in tasks[1:4]:
                 task.cancel()
             await asyncio.wait(tasks)
             await until(lambda: not any(live.running_and_waiting()))
-            ended = sum(live.counters.finished.values())
+            ended = sum(live.finished.values())
             return [task.cancelled() for task in tasks], ended
 
     assert asyncio.run(run()) == ([False, True, True, True, False], 2)

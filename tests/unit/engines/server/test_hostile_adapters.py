@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
-from pipeline_lib.engines.server import model_registry
+from pipeline_lib.engines.server import routes
 from pipeline_lib.errors import BadInputError
 from tests.unit.engines.server import bad_adapters
 from tests.unit.engines.server.random_adapters import random_adapter
@@ -131,7 +131,7 @@ def test_overflowing_weights_fail_only_their_own_requests(url, good, text, tmp_p
 
 def test_the_number_of_adapters_is_limited(url, good, text, monkeypatch):
     """Each loaded adapter takes memory; one more than the limit is 400."""
-    monkeypatch.setattr(model_registry, "MAX_ADAPTERS", 2)
+    monkeypatch.setattr(routes, "MAX_ADAPTERS", 2)
     assert [_load(url, good, name).status_code for name in ("a", "b", "c")] == [200, 200, 400]
     for name in ("a", "b"):
         _unload(url, name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from benchmarks.lib.scripted_draws import run_on_scripted_clock
 from benchmarks.lib.scripted_threads import BracketGrammar
 from pipeline_lib.engines.chat_model import Completion, Decoding
-from pipeline_lib.engines.stop_strings import find_stop
+from pipeline_lib.engines.embedded.generation import cut_at_stop
 from pipeline_lib.records import FinishReason
 from pipeline_lib.systems.apr.draw_text import TextTokens
 from pipeline_lib.systems.apr.rollout import Rollout, Root
@@ -51,12 +51,11 @@ class WordDraws:
         prompt_tokens, text = len(_encode(prompt)), self.texts[prompt]
         if text is None:
             return _completion("", FinishReason.ERROR, prompt_tokens, error="it broke")
-        place = find_stop(text, decoding.stop)
-        if place is not None:
-            [stop] = [one for one in decoding.stop if text.startswith(one, place)]
-            ids = _encode(text[: place + len(stop)])
+        before, stop = cut_at_stop(text, decoding.stop)
+        if stop is not None:
+            ids = _encode(before + stop)
             return _completion(
-                text[:place],
+                before,
                 FinishReason.STOP,
                 prompt_tokens,
                 ids=ids,
