@@ -1,6 +1,5 @@
 """`reasonloop serve`: one engine for any OpenAI client, until Ctrl-C or SIGTERM."""
 
-import json
 import pathlib
 import time
 from collections.abc import Sequence
@@ -17,18 +16,16 @@ from flows.cli.options import (
     ParamsOptions,
     read_named,
 )
-from flows.cli.serving import RestartReport, exit_on_sigterm
+from flows.cli.serving import QUESTION, exit_on_sigterm, reported_engine, show_request
 from flows.run.terminal import say
 from pipeline_lib.engines.identity import Endpoint, model_identity
 from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.launch.adapters import Adapter, read_adapter
-from pipeline_lib.engines.running_engine import RunningEngine, serving_engine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.files import read_json
 
 _POLL_S = 0.5
 _PROMPT = "2,3,7=42\n"
-_QUESTION = "What is 6 times 7?"
 _MAX_TOKENS = 32
 
 
@@ -68,21 +65,18 @@ def serve(
     if len(adapters) < len(lora):
         raise BadInputError(f"--lora {' '.join(lora)}: a name is given twice; names must differ")
     exit_on_sigterm()
-    is_external = engine_named(served.engine).is_external
-    if is_external:
-        served = served.model_copy(update={"model": model})
-    say(f"starting {served.engine}; its output goes to {log_folder}")
-    with serving_engine(
-        served,
-        model=model,
-        log_folder=log_folder,
-        lora=bool(adapters),
-        max_lora_rank=max((adapter.rank for adapter in adapters.values()), default=1),
-    ) as running:
+    rank = max((adapter.rank for adapter in adapters.values()), default=1)
+    with reported_engine(model, served, log_folder, lora=bool(adapters), max_lora_rank=rank) as (
+        running,
+        report,
+    ):
         loaded = [running.load_adapter(a.name, a.folder, a.version) for a in adapters.values()]
         _show([running.endpoint, *loaded], chats=_has_chat_template(model))
-        if not is_external:
-            _follow(running)
+        if not engine_named(served.engine).is_external:
+            say("serving; Ctrl-C stops it")
+            while True:
+                time.sleep(_POLL_S)
+                report()
 
 
 def _read(text: str) -> Adapter:
@@ -105,31 +99,16 @@ def _show(endpoints: Sequence[Endpoint], *, chats: bool) -> None:
     say(f"base URL: {last.base_url}")
     for endpoint in endpoints:
         say(f"model:    {endpoint.model}")
-    messages = [{"role": "user", "content": _QUESTION}]
+    messages = [{"role": "user", "content": QUESTION}]
     asked: dict[str, object] = {"messages": messages} if chats else {"prompt": _PROMPT}
     body = {"model": last.model, **asked, "max_tokens": _MAX_TOKENS}
     arguments = ", ".join(f"{name}={value!r}" for name, value in body.items())
-    route, method, text = (
-        ("chat/completions", "chat.completions", "message.content")
-        if chats
-        else ("completions", "completions", "text")
-    )
+    method, text = ("chat.completions", "message.content") if chats else ("completions", "text")
+    show_request(last.base_url, method.replace(".", "/"), body)
     say(
-        f"""
-curl {last.base_url}/{route} -H 'Content-Type: application/json' -d '{json.dumps(body)}'
-
-from openai import OpenAI
+        f"""from openai import OpenAI
 client = OpenAI(base_url={last.base_url!r}, api_key="none")
 answer = client.{method}.create({arguments})
 print(answer.choices[0].{text})
 """,
     )
-
-
-def _follow(engine: RunningEngine) -> None:
-    """Report restarts, until the supervisor stops restarting the engine."""
-    say("serving; Ctrl-C stops it")
-    report = RestartReport(engine=engine)
-    while True:
-        time.sleep(_POLL_S)
-        report.update()

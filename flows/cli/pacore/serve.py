@@ -1,6 +1,5 @@
 """`reasonloop pacore serve`: an OpenAI-compatible gateway whose answers are drawn in rounds."""
 
-import json
 import pathlib
 import socket
 from collections.abc import Callable, Iterator
@@ -19,15 +18,13 @@ from flows.cli.options import (
     ParamsOptions,
 )
 from flows.cli.pacore.engine import DEFAULT_WORKERS, WorkerOptions, worker_pool
-from flows.cli.serving import RestartReport, exit_on_sigterm
+from flows.cli.serving import QUESTION, exit_on_sigterm, reported_engine, show_request
 from flows.run.terminal import say
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.known.engine import HOST
-from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.launch.probes import lease_port
-from pipeline_lib.engines.running_engine import serving_engine
-from pipeline_lib.params.pacore import PRESETS
 from pipeline_lib.params.whole import Params
+from pipeline_lib.systems.pacore.gateway.requests import served_names
 from pipeline_lib.systems.pacore.gateway.server import run_gateway
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool
 
@@ -89,16 +86,11 @@ def _engine(
     model: str, params: Params, log_folder: pathlib.Path
 ) -> Iterator[tuple[OpenAIModel, Callable[[], None]]]:
     """The client of an engine that runs for the block, and a function that reports restarts."""
-    served = params.serve
-    if engine_named(served.engine).is_external:
-        served = served.model_copy(update={"model": model})
-    say(f"starting {served.engine}; its output goes to {log_folder}")
-    with serving_engine(served, model=model, log_folder=log_folder) as running:
+    with reported_engine(model, params.serve, log_folder) as (running, report):
         # transformers, which takes seconds to import.
         from pipeline_lib.engines.started_engine import connect  # noqa: PLC0415
 
-        report = RestartReport(engine=running)
-        yield connect(running.endpoint, served, model=model), report.update
+        yield connect(running.endpoint, params.serve, model=model), report
 
 
 def _nothing() -> None:
@@ -108,16 +100,9 @@ def _nothing() -> None:
 def _show(model: str, port: int) -> None:
     """Print the address and an example."""
     base_url = f"http://{HOST}:{port}/v1"
-    body = {
-        "model": f"{model}:low",
-        "messages": [{"role": "user", "content": "What is 6 times 7?"}],
-    }
     say(f"base URL: {base_url}")
-    for name in (model, *(f"{model}:{preset}" for preset in PRESETS)):
+    for name in served_names(model):
         say(f"model:    {name}")
-    say(
-        f"""
-curl {base_url}/chat/completions -H 'Content-Type: application/json' -d '{json.dumps(body)}'
-"""
-    )
+    messages = [{"role": "user", "content": QUESTION}]
+    show_request(base_url, "chat/completions", {"model": f"{model}:low", "messages": messages})
     say("serving; Ctrl-C stops it")
