@@ -45,11 +45,7 @@ def load_chat_format(source: str) -> ChatFormat | None:
 
 
 def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
-    """The tokenizer of a Hugging Face folder or hub id.
-
-    Raises:
-        BadInputError: there is none, or it cannot be read.
-    """
+    """The tokenizer of a Hugging Face folder or hub id. BadInputError: there is none that can be read."""
     tokenizer: PreTrainedTokenizerBase = load_pretrained(AutoTokenizer.from_pretrained, source)
     return tokenizer
 

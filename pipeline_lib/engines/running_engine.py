@@ -58,8 +58,7 @@ def serving_engine(
         max_lora_rank: Their largest rank.
 
     Raises:
-        BadInputError: no such model, the engine is not installed, or the server does not serve
-            ``serve.model``.
+        BadInputError: no such model, the engine is not installed, or it does not serve ``serve.model``.
         ReasonloopError: the engine does not start, or was given up during the block.
     """
     check_installed(serve)
@@ -84,11 +83,7 @@ def serving_engine(
 
 
 def check_model(model: str) -> None:
-    """Check that a model is a folder, or can be a hub id: NAME or OWNER/NAME.
-
-    Raises:
-        BadInputError: it is neither.
-    """
+    """BadInputError unless a model is a folder, or can be a hub id: NAME or OWNER/NAME."""
     if is_path(model) and not pathlib.Path(model).is_dir():
         raise BadInputError(f"model {model}: no such folder; give one, or a hub id")
 

@@ -81,11 +81,7 @@ def started_engine(
 ) -> Iterator[ChatModel]:
     """The engine of ``serve``, for a command without a workspace; a server runs for the duration of the block.
 
-    Args:
-        model: A Hugging Face folder or hub id; with a server at a URL, the name that it has there.
-        serve: The engine, its port or address, and its timeouts.
-        log_folder: For the log of a server.
-        batch_size: Paths decoded together by the embedded engine.
+    With a server at a URL, ``model`` is the name that it has there.
 
     Raises:
         BadInputError: no such model, or the server does not serve it.

@@ -95,12 +95,8 @@ class OpenAIModel:
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:
         """Draw all completions, in the order of requests and seeds.
 
-        A request that fails after its retries gives completions with FinishReason.ERROR. An
-        interrupt closes the connections, at which servers stop generating.
-
-        Raises:
-            BadInputError: the model is not served at the endpoint, or the key is refused.
-            EngineDownError: no answer for ``serve.start_timeout_s``.
+        A request that fails after its retries gives completions with FinishReason.ERROR. An interrupt closes the
+        connections, at which servers stop generating. Errors as `Connection.await_model`.
         """
         return complete_all(self.open(), requests, decoding)
 

@@ -154,12 +154,7 @@ class Connection:
             await self.await_model(patience_s=0.0)
 
     async def await_restart(self) -> None:
-        """Return once the engine lists its model again, after a request failed.
-
-        Raises:
-            BadInputError: the server refuses the request or does not serve the model.
-            EngineDownError: it has not answered for ``serve.start_timeout_s``.
-        """
+        """As `await_model`, after a request failed: within what is left of ``serve.start_timeout_s``."""
         self._since = self._since or time.monotonic()
         async with self._lock:
             await self.await_model(patience_s=self._patience_s)

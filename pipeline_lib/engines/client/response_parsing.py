@@ -102,11 +102,7 @@ class _Models(Part):
 
 
 def parse_models(content: bytes) -> dict[str, str]:
-    """Model names and their owners in a response of ``/v1/models``.
-
-    Raises:
-        BadResponseError: it is not a list of models.
-    """
+    """Model names and their owners in a response of ``/v1/models``; BadResponseError if it is none."""
     found = _checked(lambda: _Models.model_validate_json(content))
     return {model.id: model.owned_by for model in found.data}
 
@@ -114,17 +110,12 @@ def parse_models(content: bytes) -> dict[str, str]:
 def parse_completions(
     content: bytes, *, wanted: int, model: str | None, latency_s: float
 ) -> list[Completion]:
-    """The completions of one response, in the order of their indices.
+    """The completions of one response to a request for ``wanted``, in the order of their indices.
 
-    Args:
-        content: Response body.
-        wanted: Requested completions; a server that ignores ``n`` returns fewer.
-        model: Expected model name; None accepts any (aliases answer under a full name).
-        latency_s: Seconds from request to response.
+    A server that ignores ``n`` returns fewer. Aliases answer under a full name; ``model`` None accepts any.
 
     Raises:
-        BadResponseError: not JSON; no choices, or more than ``wanted``; another model; no token
-            counts.
+        BadResponseError: not JSON; no choices, or too many; another model; no token counts.
     """
     response = _checked(lambda: _Response.model_validate_json(content))
     ordered = sorted(response.choices or (), key=lambda choice: choice.index)
@@ -227,11 +218,7 @@ class StreamReader:
         return bool(self._deltas)
 
     def read(self, chunk: object) -> None:
-        """Read the next chunk: an object with the attributes of OpenAI's chunks.
-
-        Raises:
-            BadResponseError: it is none, or of another model.
-        """
+        """Read the next chunk, with OpenAI's attributes. BadResponseError: it is none, or of another model."""
         found = _checked(lambda: _Response.model_validate(chunk, from_attributes=True))
         found.check_model(self.model)
         if len(found.choices or ()) > 1:
@@ -246,11 +233,7 @@ class StreamReader:
                 self.on_delta(*delta)
 
     def completion(self, *, latency_s: float) -> Completion:
-        """The whole completion, after the last chunk.
-
-        Raises:
-            BadResponseError: the stream ended too early, or without token counts.
-        """
+        """The completion after the last chunk. BadResponseError: the stream ended too early, or without counts."""
         if self._finished is None:
             raise BrokenStreamError("the stream ended before the completion")
         text, reasoning = map("".join, zip(*self._deltas, strict=True)) if self.begun else ("", "")

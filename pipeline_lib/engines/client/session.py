@@ -77,9 +77,7 @@ class Session:
     ) -> list[Completion]:
         """The completions of a request, in the order of its seeds; ``on_drawn`` has those of an HTTP request.
 
-        Raises:
-            BadInputError: the model is not served any more.
-            EngineDownError: no answer for ``serve.start_timeout_s``.
+        Errors as `Connection.await_model`, after a break.
         """
         runs = split_seeds(request.seeds, self.dialect, decoding)
         drawn = await gather_all(

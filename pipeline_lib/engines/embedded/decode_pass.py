@@ -128,8 +128,7 @@ _CHOOSING = threading.Lock()
 def choose_decode_pass(model: Any) -> DecodePass:
     """The fastest pass that ``model`` supports. The first call runs the model on a few tokens.
 
-    Raises:
-        BadInputError: the model's cache is more than keys and values.
+    BadInputError: the model's cache is more than keys and values.
     """
     with _CHOOSING:
         if model not in _CHOSEN:

@@ -53,12 +53,7 @@ class LiveDraws:
     names_stops: bool = True
 
     async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
-        """One completion.
-
-        Raises:
-            BadInputError: the prompt has no token.
-            EngineStoppedError: the engine has failed.
-        """
+        """One completion. BadInputError: the prompt has no token. EngineStoppedError: the engine has failed."""
         call = self._prompt(prompt, seed)
         return await self._collect(call, self._submit(call, decoding))
 

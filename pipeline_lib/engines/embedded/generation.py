@@ -187,11 +187,7 @@ class Generation:
         self._more.set()
 
     async def __aiter__(self) -> AsyncIterator[list[ChoiceDelta]]:
-        """Deltas in the groups in which they arrive, until all completions have ended.
-
-        Raises:
-            EngineStoppedError: the engine stopped before that.
-        """
+        """Deltas as they arrive together, until all completions have ended. EngineStoppedError: before that."""
         while self.unfinished:
             await self._more.wait()
             self._more.clear()

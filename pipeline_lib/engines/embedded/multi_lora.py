@@ -206,11 +206,7 @@ class MultiLoraModel:
             self._active = key
 
     def read(self, folder: pathlib.Path) -> AdapterWeights:
-        """Read an adapter from ``folder``, in any thread: the model is not touched.
-
-        Raises:
-            BadInputError: it is not a plain LoRA adapter.
-        """
+        """Read an adapter, in any thread: the model is not touched. BadInputError: it is not plain LoRA."""
         return read_adapter(folder, max_bytes=self._most_bytes)
 
     def attach(self, adapter: AdapterWeights, *, source: pathlib.Path) -> str:

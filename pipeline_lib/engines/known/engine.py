@@ -168,11 +168,7 @@ def common_environment(served: ServedModel) -> dict[str, str | None]:
 
 
 def environment_python(serve: ServeParams) -> str:
-    """The interpreter of the engine's virtual environment, relative to the current folder.
-
-    Raises:
-        BadInputError: there is none.
-    """
+    """The interpreter of the engine's virtual environment. BadInputError: there is none."""
     found = pathlib.Path.cwd() / serve.environment / "bin" / "python"
     if not found.exists():
         raise BadInputError(

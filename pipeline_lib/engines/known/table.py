@@ -51,11 +51,7 @@ def engine_named(name: str) -> Engine:
 
 
 def check_engine(serve: ServeParams) -> None:
-    """Check that ``serve`` names an engine and has what the engine needs.
-
-    Raises:
-        BadInputError: it does not.
-    """
+    """BadInputError unless ``serve`` names an engine and has what the engine needs."""
     if engine_named(serve.engine).is_external and not serve.url:
         raise BadInputError(
             f"serve: url=null; engine={serve.engine} needs the address, as in http://host:8000/v1"
@@ -63,11 +59,7 @@ def check_engine(serve: ServeParams) -> None:
 
 
 def check_installed(serve: ServeParams) -> None:
-    """Check that the engine of ``serve`` can be started on this machine, or has an address.
-
-    Raises:
-        BadInputError: it does not.
-    """
+    """BadInputError unless the engine of ``serve`` can be started on this machine, or has an address."""
     check_engine(serve)
     package = engine_named(serve.engine).package
     if package is not None and not has_package(environment_python(serve), package):
@@ -92,8 +84,7 @@ def dialect_of(engine: str, *, owned_by: str) -> Dialect:
 def check_own_engine(serve: ServeParams, *, is_started: bool) -> None:
     """Check the engine of policies that are trained here; with ``is_started`` also that it is installed.
 
-    Raises:
-        BadInputError: it cannot be used, or is a running server.
+    BadInputError: it cannot be used, or is a running server.
     """
     (check_installed if is_started else check_engine)(serve)
     if engine_named(serve.engine).is_external:

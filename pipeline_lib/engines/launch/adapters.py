@@ -90,8 +90,7 @@ class LoadedAdapters:
 
         Raises:
             NoAnswerError: the server refused, or did not answer.
-            ReasonloopError: the folder has changed since its first load, or the server reported
-                success and does not list the adapter.
+            ReasonloopError: the folder has changed since its first load, or the server does not list it.
         """
         if model_identity(str(adapter.folder)) != adapter.digest:
             raise ReasonloopError(

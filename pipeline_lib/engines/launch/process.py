@@ -96,11 +96,7 @@ class EngineProcess:
         return [p for p in psutil.process_iter() if _session_of(p) == self.session]
 
     def stop(self) -> None:
-        """End it by SIGTERM, after a grace period by SIGKILL.
-
-        Raises:
-            ReasonloopError: a process of it is left.
-        """
+        """End it by SIGTERM, after a grace period by SIGKILL. ReasonloopError: a process of it is left."""
         self._end(signal.SIGTERM, GRACE_S + _KILL_TIMEOUT_S)
 
     def kill(self) -> None:

@@ -91,11 +91,7 @@ class SupervisedEngine:
         self._watcher.start()
 
     def stop(self) -> None:
-        """Stop the engine; idempotent.
-
-        Raises:
-            ReasonloopError: a process is left.
-        """
+        """Stop the engine; idempotent. ReasonloopError: a process is left."""
         self._stopping.set()
         try:
             self._end_process()
@@ -237,8 +233,7 @@ def start_supervised(
     """Start an engine on the first free port from ``serve.port`` on, and watch it.
 
     Raises:
-        BadInputError: the engine is not installed, or ``lora_rank`` is given for an engine that
-            cannot load adapters.
+        BadInputError: it is not installed, or cannot load adapters although ``lora_rank`` is given.
         ReasonloopError: the engine does not start; with the end of its log.
     """
     if lora_rank is not None and kind.adapter_routes is None:

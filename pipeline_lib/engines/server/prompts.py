@@ -34,11 +34,7 @@ class PromptTokenizer:
         object.__setattr__(self, "_token_characters", longest)
 
     def render(self, messages: Sequence[Message]) -> str:
-        """The prompt for the assistant's turn, by the model's chat template.
-
-        Raises:
-            ApiError: 400; the model has no template, or the template refuses the messages.
-        """
+        """The prompt for the assistant's turn. ApiError: 400; there is no template, or it refuses the messages."""
         if not self.tokenizer.chat_template:
             raise ApiError(
                 400,

@@ -66,11 +66,7 @@ class ModelRegistry:
     _since: int = field(init=False, default_factory=lambda: int(datetime.now(UTC).timestamp()))
 
     def resolve(self, name: str | None) -> str | None:
-        """The engine's key of the adapter that a request names; None for the base.
-
-        Raises:
-            ApiError: 404; no model of that name is served.
-        """
+        """The engine's key of the adapter that a request names; None for the base. ApiError: 404; no such model."""
         if name is None or name == self.base:
             return None
         return self._key(name, param="model")
@@ -283,12 +279,7 @@ def make_app(
 ) -> FastAPI:
     """An app that serves ``engine`` as ``model_name``; the engine's thread runs while the app does.
 
-    Args:
-        engine: The base model.
-        model_name: Its name in requests.
-        threads: CPU threads of torch.
-        max_pending: Completions running or waiting at once.
-        hosts: Accepted host names besides this machine's loopback names.
+    At most ``max_pending`` completions run or wait. ``hosts`` are accepted besides this machine's loopback names.
 
     Raises:
         BadInputError: the embedded engine cannot decode the model.

@@ -132,11 +132,7 @@ def served_names(base: str) -> Sequence[str]:
 
 
 def preset_of(name: str | None, base: str) -> str | None:
-    """The preset in which the name of a model ends; None for the plain model.
-
-    Raises:
-        ApiError: 404; no such model.
-    """
+    """The preset in which a model's name ends; None for the plain model. ApiError: 404; no such model."""
     if name is None or name == base:
         return None
     model, _, preset = name.rpartition(":")

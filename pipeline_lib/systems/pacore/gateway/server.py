@@ -166,12 +166,7 @@ class _Gateway:
 
 
 def _check_fit(question: Question, setting: Setting) -> None:
-    """Refuse a conversation that no call can answer.
-
-    Raises:
-        ApiError: 400; the chat template refuses it, or the context has no room for an answer; 503 if no
-            worker can say how much there is.
-    """
+    """ApiError 400 for a conversation that no call can answer; 503 if no worker can say how much room there is."""
     try:
         prompt = setting.chat_format.render(question.conversation)
     except Exception as error:  # the template is a program, and the messages are its input

@@ -125,9 +125,7 @@ class Solver:
     ) -> Solution:
         """The solution; a cancellation closes the connections of its calls.
 
-        Raises:
-            ApiError: 502 if a call of the last round failed; 503 if the engine does not answer, or
-                after `stop`.
+        ApiError: 502 if a call of the last round failed; 503 if the engine does not answer, or after `stop`.
         """
         task = asyncio.current_task()
         self._running.add(task)
