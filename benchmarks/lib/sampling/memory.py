@@ -37,5 +37,5 @@ def measure_memory(model: str, paths: int, *, max_new_tokens: int) -> None:
             if index % -(-len(parts) // LINES) == 0 or index == len(parts) - 1:
                 seconds = time.perf_counter() - start
                 resident = process.memory_info().rss / 2**20
-                held = engine.held_bytes / 2**20
+                held = engine.pool.held_bytes / 2**20
                 print(f"{drawn:>8}{tokens:>10}{seconds:>9.1f}{resident:>13.0f}{held:>18.0f}")

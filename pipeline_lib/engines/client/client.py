@@ -67,24 +67,12 @@ class OpenAIModel:
     context_tokens: int | None = None
     """Of the served model; None: unknown."""
 
-    @property
-    def engine(self) -> str:
-        """Name of the engine at the endpoint."""
-        return self.endpoint.engine
+    arithmetic: str | None = None
+    """No server reports it."""
 
-    @property
-    def identity(self) -> str:
-        """Digest of the served weights, or the server's model id."""
-        return self.endpoint.identity
-
-    @property
-    def adapter(self) -> str | None:
-        """``name@version`` of the LoRA adapter, or None."""
-        return self.endpoint.adapter
-
-    @property
-    def arithmetic(self) -> None:
-        """Unknown: the server does not report it."""
+    def __post_init__(self) -> None:
+        self.engine, self.identity = self.endpoint.engine, self.endpoint.identity
+        self.adapter = self.endpoint.adapter
 
     def room(self, prompt: str) -> int | None:
         """The context less the tokens of the prompt; None without a local tokenizer."""

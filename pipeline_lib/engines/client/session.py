@@ -19,7 +19,7 @@ from pipeline_lib.engines.client.response_parsing import (
     StreamReader,
     parse_completions,
 )
-from pipeline_lib.engines.known.engine import Dialect, chat_fields, completion_fields, split_seeds
+from pipeline_lib.engines.known.engine import Dialect
 
 Complete = Callable[[Request, Decoding], Coroutine[object, object, list[Completion]]]
 """The completions of a request, in the order of its seeds."""
@@ -79,7 +79,7 @@ class Session:
 
         Errors as `Connection.await_model`, after a break.
         """
-        runs = split_seeds(request.seeds, self.dialect, decoding)
+        runs = self.dialect.split(request.seeds, decoding)
         drawn = await gather_all(
             [self._draw(request.prompt, run, decoding, on_drawn) for run in runs]
         )
@@ -211,9 +211,9 @@ class Session:
         """The body of a request."""
         model = {"model": self.connection.endpoint.model}
         if self.by_chat:
-            return model | chat_fields(json.loads(prompt), seeds, decoding, self.dialect)
+            return model | self.dialect.chat(json.loads(prompt), seeds, decoding)
         ids = self.encode(prompt) if self.encode else prompt
-        return model | completion_fields(ids, seeds, decoding, self.dialect)
+        return model | self.dialect.completion(ids, seeds, decoding)
 
 
 def _is_break(error: Exception) -> bool:

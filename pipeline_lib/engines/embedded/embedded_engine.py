@@ -45,8 +45,8 @@ class EmbeddedEngine:
     adapter: str | None = None
     eos_ids: frozenset[int] = field(init=False)
     """Tokens that end a completion."""
-    _pool: KvPool = field(init=False, default_factory=KvPool)
-    """Shared by all batches, one after another or at once."""
+    pool: KvPool = field(init=False, default_factory=KvPool)
+    """Key-value memory, shared by all batches, one after another or at once."""
 
     def __post_init__(self) -> None:
         self.eos_ids = find_end_ids(self.model, self.tokenizer)
@@ -89,11 +89,6 @@ class EmbeddedEngine:
         precision = str(self.model.dtype).removeprefix("torch.")
         return f"{precision}, {choose_decode_pass(self.model).name}"
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of key-value memory, in use or free."""
-        return self._pool.held_bytes
-
     def open_batch(self) -> ContinuousBatch:
         """A new continuous batch of this model."""
         return ContinuousBatch(
@@ -101,7 +96,7 @@ class EmbeddedEngine:
             max_sequences=self.batch_size,
             eos_ids=self.eos_ids,
             pad_id=self.tokenizer.pad_token_id or 0,
-            pool=self._pool,
+            pool=self.pool,
         )
 
     def complete(self, requests: Sequence[Request], decoding: Decoding) -> list[list[Completion]]:

@@ -71,13 +71,9 @@ class KvPool:
 
     _free: list[Span] = field(default_factory=list)
     """Adjacent free spans are merged."""
-    _held_bytes: int = 0
+    held_bytes: int = 0
+    """Bytes of all buffers, in use or free."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of all buffers, in use or free."""
-        return self._held_bytes
 
     def allocate(self, shape: KvShape, *, rows: int, columns: int) -> KvBlock:
         """A block of ``rows`` x ``columns`` with undefined content."""
@@ -118,8 +114,8 @@ class KvPool:
 
     def _new_buffer(self, shape: KvShape, size: int) -> Span:
         # Growth by a share of the whole gives few buffers, and few gaps between spans.
-        size = max(size, int(_GROWTH * self._held_bytes / shape.dtype.itemsize))
-        self._held_bytes += size * shape.dtype.itemsize
+        size = max(size, int(_GROWTH * self.held_bytes / shape.dtype.itemsize))
+        self.held_bytes += size * shape.dtype.itemsize
         # Zeros: a masked position is multiplied by 0, and 0 x NaN is NaN.
         buffer = torch.zeros(size, dtype=shape.dtype, device=shape.device)
         return Span(buffer=buffer, start=0, stop=size)

@@ -37,52 +37,36 @@ class Dialect:
     names_stops: bool = False
     """A completion that a stop string ended names it; elsewhere it looks like one that ended itself."""
 
-
-OPENAI = Dialect()
-"""OpenAI's own fields alone, for any other server: some refuse unknown fields."""
-
-
-def split_seeds(
-    seeds: Sequence[int], dialect: Dialect, decoding: Decoding
-) -> Iterator[tuple[int, ...]]:
-    """Split ``seeds`` into the seeds of one request each, in order."""
-    run: tuple[int, ...] = ()
-    for seed in seeds:
-        joins = dialect.consecutive_seeds and decoding.temperature > 0
-        if run and not (joins and seed == run[-1] + 1):
+    def split(self, seeds: Sequence[int], decoding: Decoding) -> Iterator[tuple[int, ...]]:
+        """Split ``seeds`` into the seeds of one request each, in order."""
+        run: tuple[int, ...] = ()
+        for seed in seeds:
+            joins = self.consecutive_seeds and decoding.temperature > 0
+            if run and not (joins and seed == run[-1] + 1):
+                yield run
+                run = ()
+            run = (*run, seed)
+        if run:
             yield run
-            run = ()
-        run = (*run, seed)
-    if run:
-        yield run
+
+    def completion(
+        self, prompt: str | Sequence[int], seeds: Sequence[int], decoding: Decoding
+    ) -> dict[str, Any]:
+        """Body of a request to ``/v1/completions`` for the seeds of one request, without the model."""
+        body = {"prompt": prompt, **_sampling(seeds, decoding), "extra_body": dict(self.fields)}
+        # 0: of the drawn tokens alone.
+        return {**body, "logprobs": 0} if self.logprobs else body
+
+    def chat(
+        self, messages: Sequence[Any], seeds: Sequence[int], decoding: Decoding
+    ) -> dict[str, Any]:
+        """Body of a request to ``/v1/chat/completions``: the server renders the messages."""
+        extra = {name: one for name, one in self.fields.items() if name != "add_special_tokens"}
+        body = {"messages": messages, **_sampling(seeds, decoding), "extra_body": extra}
+        return {**body, "logprobs": True} if self.logprobs else body
 
 
-def completion_fields(
-    prompt: str | Sequence[int], seeds: Sequence[int], decoding: Decoding, dialect: Dialect
-) -> dict[str, Any]:
-    """Body of a request to ``/v1/completions`` for the seeds of one request, without the model."""
-    fields = {
-        **_common_fields(seeds, decoding),
-        "prompt": prompt,
-        "extra_body": dict(dialect.fields),
-    }
-    # 0: of the drawn tokens alone.
-    return {**fields, "logprobs": 0} if dialect.logprobs else fields
-
-
-def chat_fields(
-    messages: Sequence[Any], seeds: Sequence[int], decoding: Decoding, dialect: Dialect
-) -> dict[str, Any]:
-    """Body of a request to ``/v1/chat/completions``: the server renders the messages."""
-    fields = {
-        **_common_fields(seeds, decoding),
-        "messages": messages,
-        "extra_body": {k: v for k, v in dialect.fields.items() if k != "add_special_tokens"},
-    }
-    return {**fields, "logprobs": True} if dialect.logprobs else fields
-
-
-def _common_fields(seeds: Sequence[int], decoding: Decoding) -> dict[str, Any]:
+def _sampling(seeds: Sequence[int], decoding: Decoding) -> dict[str, Any]:
     stops = {"stop": list(decoding.stop)} if decoding.stop else {}
     return {
         "n": len(seeds),
@@ -94,6 +78,8 @@ def _common_fields(seeds: Sequence[int], decoding: Decoding) -> dict[str, Any]:
     }
 
 
+OPENAI = Dialect()
+"""OpenAI's own fields alone, for any other server: some refuse unknown fields."""
 HOST = "127.0.0.1"
 """Engines listen on the loopback interface only."""
 RESIDENT_ADAPTERS = 2

@@ -93,7 +93,7 @@ def test_memory_does_not_grow_with_the_number_of_paths(tiny_model):
         own.complete(
             [Request(prompt=p, seeds=range(200)) for p in PROMPTS], Decoding(max_new_tokens=24)
         )
-        assert own.held_bytes < 3 * 50 * 34 * 512
+        assert own.pool.held_bytes < 3 * 50 * 34 * 512
 
 
 def test_missing_model_is_bad_input(tmp_path):
