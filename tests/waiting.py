@@ -1,5 +1,6 @@
 """Waiting for what another thread or process makes true, and commands that are killed."""
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -24,6 +25,12 @@ def until(
         assert process is None or process.poll() is None, "the process has ended"
         assert time.monotonic() < deadline, "not in time"
         time.sleep(poll_s)
+
+
+async def until_async(condition: Callable[[], object]) -> None:
+    """Return once the condition holds; it depends on another thread."""
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
 
 
 def kill_when(reached: Callable[[], object], *arguments: object) -> None:

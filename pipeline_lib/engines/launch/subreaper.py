@@ -24,6 +24,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from contextlib import suppress
+
+import psutil
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _POLL_S, _FAST_POLL_S = 0.25, 0.05
@@ -32,7 +35,7 @@ _ORPHANED_GRACE_S = 3.0
 _HEADLESS_GRACE_S = 2.0
 """For descendants after the engine's first process has ended."""
 _TRACKER_GRACE_S = 5.0
-_TRACKER = b"multiprocessing.resource_tracker"
+_TRACKER = "multiprocessing.resource_tracker"
 _AWAITED = {signal.SIGTERM, signal.SIGQUIT, signal.SIGCHLD}
 _PRCTL = ctypes.CDLL(None).prctl
 
@@ -82,10 +85,10 @@ class Subreaper:
         # and unlinks their shared memory and semaphores.
         deadline = time.monotonic() + _TRACKER_GRACE_S
         while left := _descendants():
-            trackers = [pid for pid in left if _is_tracker(pid)]
+            trackers = {process for process in left if _is_tracker(process)}
             patient = time.monotonic() < deadline
             _send(signal.SIGCONT, trackers)
-            _send(signal.SIGKILL, set(left) - set(trackers) if patient else left)
+            _send(signal.SIGKILL, set(left) - trackers if patient else left)
             self._next_signal(_FAST_POLL_S)
 
     def _next_signal(self, timeout_s: float) -> int | None:
@@ -114,35 +117,22 @@ def _ended_child() -> tuple[int, int] | None:
     return (pid, code if code >= 0 else 128 - code) if pid else None
 
 
-def _descendants() -> list[int]:
-    """Process ids of all descendants, zombies included."""
-    children: dict[int, list[int]] = {}
-    for entry in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            # PID (NAME) STATE PARENT ...; NAME may contain spaces and parentheses.
-            fields = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-        except OSError:  # it has ended meanwhile
-            continue
-        children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found = children.get(os.getpid(), [])
-    for pid in found:  # grows while it is walked
-        found.extend(children.get(pid, []))
-    return found
+def _descendants() -> list[psutil.Process]:
+    """All descendants, zombies included."""
+    return psutil.Process().children(recursive=True)
 
 
-def _is_tracker(pid: int) -> bool:
+def _is_tracker(process: psutil.Process) -> bool:
     try:
-        return _TRACKER in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
+        return any(_TRACKER in word for word in process.cmdline())
+    except psutil.Error:
         return False
 
 
-def _send(number: int, pids: Iterable[int]) -> None:
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            continue
+def _send(number: int, processes: Iterable[psutil.Process]) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
 
 
 def _environment(changes: dict[str, str | None], scratch: str) -> dict[str, str]:

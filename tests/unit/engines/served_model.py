@@ -2,6 +2,8 @@
 
 import pathlib
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -10,10 +12,29 @@ from typing import Any
 
 import uvicorn
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.server.routes import make_app
+from tests.waiting import until
 
 MODEL = "models/policy"
+
+
+@contextmanager
+def server_process(
+    log: pathlib.Path, *command: str | pathlib.Path
+) -> Iterator[tuple["subprocess.Popen[bytes]", str]]:
+    """A server in a process of its own, and its base URL; it is killed at the end of the block."""
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            [sys.executable, *command, "--port", "0"], cwd=REPOSITORY, stdout=sink, stderr=sink
+        )
+    try:
+        until(lambda: "serving at " in log.read_text(), process=process)
+        yield process, log.read_text().split("serving at ")[1].split()[0]
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager

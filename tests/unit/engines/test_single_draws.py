@@ -7,18 +7,13 @@ import pytest
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.records import FinishReason
 from tests.unit.engines.scripted_server import changed, never, scripted_server
+from tests.waiting import until_async
 
 
 @pytest.fixture
 def server():
     with scripted_server() as running:
         yield running
-
-
-async def until(condition):
-    """Return once the condition holds; it depends on another thread."""
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
 
 
 def test_each_draw_has_its_own_limit_and_stops(server):
@@ -70,10 +65,10 @@ def test_a_cancelled_task_leaves_the_server(server):
     async def cancel_first():
         async with server.client().open() as draws:
             first = asyncio.create_task(draws.draw("a", 1, Decoding()))
-            await until(lambda: server.in_flight)
+            await until_async(lambda: server.in_flight)
             first.cancel()
             await asyncio.wait([first])
-            await until(lambda: not server.in_flight)
+            await until_async(lambda: not server.in_flight)
             return first.cancelled(), await draws.draw("b", 2, Decoding())
 
     cancelled, drawn = asyncio.run(cancel_first())

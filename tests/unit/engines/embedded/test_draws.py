@@ -8,6 +8,7 @@ from pipeline_lib.engines.chat_model import Decoding, Request
 from pipeline_lib.engines.embedded.draws import LiveDraws, LockstepDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
+from tests.waiting import until_async
 
 KINDS = pytest.mark.parametrize("kind", [LiveDraws, LockstepDraws])
 LONG = Decoding(temperature=0.0, max_new_tokens=100)
@@ -17,12 +18,6 @@ LONG = Decoding(temperature=0.0, max_new_tokens=100)
 @pytest.fixture(scope="module")
 def engine(tiny_model):
     return EmbeddedEngine.load(str(tiny_model), batch_size=4)
-
-
-async def until(condition):
-    """Return once the condition holds; it depends on another thread."""
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
 
 
 def drawn(engine, kind, calls):
@@ -68,11 +63,11 @@ def test_a_cancelled_draw_leaves_the_batch(engine, kind):
         async with open_live(engine) as live:
             draws = kind(engine=live)
             tasks = [asyncio.create_task(draws.draw("ab", seed, LONG)) for seed in range(5)]
-            await until(lambda: live.completion_tokens)
+            await until_async(lambda: live.completion_tokens)
             for task in tasks[1:4]:
                 task.cancel()
             await asyncio.wait(tasks)
-            await until(lambda: not any(live.running_and_waiting()))
+            await until_async(lambda: not any(live.running_and_waiting()))
             ended = sum(live.finished.values())
             return [task.cancelled() for task in tasks], ended
 

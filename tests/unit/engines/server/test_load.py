@@ -16,6 +16,7 @@ import uvicorn
 from pipeline_lib.engines.chat_model import Decoding, Request
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.server.routes import make_app
+from tests.waiting import until
 
 MODEL = "models/policy"
 LONG = {"model": MODEL, "prompt": "1", "max_tokens": 480, "seed": 1}
@@ -31,12 +32,6 @@ def _opened(url: str, body: dict[str, object]) -> Iterator[Iterator[str]]:
         yield lines
 
 
-def _wait_until(true: Callable[[], bool]) -> None:
-    """Wait for another process or thread, until the test's time limit."""
-    while not true():
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def pending(sample_of) -> Callable[[str], float]:
     names = ("vllm:num_requests_running", "vllm:num_requests_waiting")
@@ -49,7 +44,7 @@ def test_a_closed_stream_frees_its_slots(policy, serving, pending, sample_of):
         with _opened(url, LONG | {"n": 512}):
             assert sample_of(url, "vllm:num_requests_running") == 8
             assert sample_of(url, "vllm:num_requests_waiting") > 0
-        _wait_until(lambda: pending(url) == 0)
+        until(lambda: pending(url) == 0)
         assert sample_of(url, "vllm:request_success_total") < 512
 
 
@@ -63,7 +58,7 @@ def test_a_disconnect_before_the_response_frees_its_slots(
     with serving(chat_policy, batch_size=8) as url:
         with pytest.raises(httpx.ReadTimeout):
             httpx.post(f"{url}/{route}", json=body, timeout=0.3)
-        _wait_until(lambda: pending(url) == 0)
+        until(lambda: pending(url) == 0)
         assert sample_of(url, "vllm:request_success_total") < 512
 
 
@@ -117,7 +112,7 @@ def broken(policy) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", ws="none"))
     thread = threading.Thread(target=server.run)
     thread.start()
-    _wait_until(lambda: server.started)
+    until(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
     yield f"http://127.0.0.1:{port}/v1"
     server.should_exit = True

@@ -4,16 +4,14 @@ import pathlib
 import shutil
 import socket
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import httpx
 import pytest
 from transformers import MambaConfig, MambaForCausalLM
 
-from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.server.server import main
+from tests.unit.engines.served_model import server_process
 
 LONG = {"model": "served", "prompt": "a secret question", "max_tokens": 480, "n": 512}
 
@@ -36,27 +34,16 @@ os._exit(code)
 
 
 @pytest.fixture
-def started(policy: pathlib.Path, tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple]]:
+def started(policy: pathlib.Path, tmp_path: pathlib.Path):
     """``started(*command)``: the process, its address, and its log file."""
-    processes = []
+    log = tmp_path / "log"
+    with ExitStack() as stack:
 
-    def start(*command: str) -> tuple[subprocess.Popen, str, pathlib.Path]:
-        log = tmp_path / f"log-{len(processes)}"
-        options = [str(policy), "--name", "served", "--port", "0", "--max-rows", "8"]
-        with log.open("wb") as sink:
-            process = subprocess.Popen(
-                [sys.executable, *command, *options], cwd=REPOSITORY, stdout=sink, stderr=sink
-            )
-        processes.append(process)
-        while "serving at " not in (log_text := log.read_text()):
-            assert process.poll() is None, log_text
-            time.sleep(0.05)
-        return process, log_text.split("serving at ")[1].split()[0], log
+        def start(*command: str) -> tuple["subprocess.Popen[bytes]", str, pathlib.Path]:
+            options = (policy, "--name", "served", "--max-rows", "8")
+            return *stack.enter_context(server_process(log, *command, *options)), log
 
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
+        yield start
 
 
 def test_sigterm_ends_the_server(started):

@@ -1,8 +1,6 @@
 """A hundred bad adapter loads beside twenty good clients, in a separate process."""
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +9,7 @@ import httpx
 import psutil
 import pytest
 
-from benchmarks.lib.repository import REPOSITORY
+from tests.unit.engines.served_model import server_process
 from tests.unit.engines.server import bad_adapters
 from tests.unit.engines.server.random_adapters import random_adapter
 
@@ -25,21 +23,11 @@ GROWTH_BYTES = 64 << 20
 @pytest.fixture
 def storm_server(policy, tmp_path):
     """A server as `reasonloop serve` starts it: its process and its address."""
-    log = tmp_path / "log"
-    command = [sys.executable, "-m", "pipeline_lib.engines.server.server", str(policy)]
-    with log.open("wb") as sink:
-        process = subprocess.Popen(
-            [*command, "--name", "m", "--port", "0", "--max-rows", "32"],
-            cwd=REPOSITORY,
-            stdout=sink,
-            stderr=sink,
-        )
-    while "serving at " not in (log_text := log.read_text()):
-        assert process.poll() is None, log_text
-        time.sleep(0.05)
-    yield process, log_text.split("serving at ")[1].split()[0]
-    process.kill()
-    process.wait()
+    options = ("--name", "m", "--max-rows", "32")
+    with server_process(
+        tmp_path / "log", "-m", "pipeline_lib.engines.server.server", policy, *options
+    ) as started:
+        yield started
 
 
 def _ask(url: str, over: threading.Event) -> set[str]:
