@@ -25,6 +25,7 @@ from pipeline_lib.engines.embedded.continuous_batch import (
     DrawnToken,
     SequenceRequest,
 )
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.embedded.generation import (
     ChoiceBuilder,
     ChoiceDelta,
@@ -60,10 +61,13 @@ class AdapterBatch:
 class AsyncEngine:
     """Runs a model in its own thread. The public methods are for the event loop."""
 
-    model: MultiLoraModel
-    decoder: TokenDecoder
+    base: EmbeddedEngine
     max_pending: int
     """Completions running or waiting at once; further requests are refused."""
+    threads: int = 1
+    """CPU threads of torch; another number rounds differently."""
+    model: MultiLoraModel = field(init=False)
+    decoder: TokenDecoder = field(init=False)
     prompt_tokens: int = field(init=False, default=0)
     """Since the start; counted once per prompt, at its first completion token."""
     completion_tokens: int = field(init=False, default=0)
@@ -86,6 +90,10 @@ class AsyncEngine:
     _stopping: bool = field(init=False, default=False)
     _loop: asyncio.AbstractEventLoop = field(init=False)
     _thread: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.model = MultiLoraModel(base=self.base)
+        self.decoder = TokenDecoder.of(self.base.tokenizer)
 
     def start(self) -> None:
         """Start the thread, as a daemon: a hung step must not keep the process alive."""
@@ -160,7 +168,7 @@ class AsyncEngine:
 
     def running_and_waiting(self) -> tuple[int, int]:
         """Numbers of completions in a batch, and waiting for a slot."""
-        places = self.model.base.batch_size
+        places = self.base.batch_size
         running = sum(min(len(batch.choices), places) for batch in list(self._batches.values()))
         with self._lock:
             return running, max(0, self._open.total() - running)
@@ -171,7 +179,7 @@ class AsyncEngine:
 
     def _run(self) -> None:
         try:
-            self.model.configure_thread()
+            torch.set_num_threads(self.threads)  # of this thread alone
             while not self._stopping:
                 self._run_commands()
                 for key, batch in list(self._batches.items()):
@@ -266,7 +274,7 @@ class AsyncEngine:
             return
         batch = self._batches.get(adapter)
         if batch is None:
-            batch = self._batches[adapter] = AdapterBatch(self.model.open_batch())
+            batch = self._batches[adapter] = AdapterBatch(self.base.open_batch())
         # Stop strings are handled here, so sequences that differ only in them share a batch.
         plain = replace(decoding, stop=())
         sequences = []

@@ -16,9 +16,7 @@ from pipeline_lib.engines.embedded.generation import (
     EngineStoppedError,
     Generation,
     Prompt,
-    TokenDecoder,
 )
-from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
 from pipeline_lib.engines.tokens import encode_prompt
 from pipeline_lib.errors import BadInputError
 
@@ -32,11 +30,7 @@ _JOIN_S = 10.0
 @asynccontextmanager
 async def open_live(base: EmbeddedEngine) -> AsyncIterator[AsyncEngine]:
     """The thread of a model for the duration of the block; torch uses one core in it."""
-    engine = AsyncEngine(
-        model=MultiLoraModel(base=base, threads=1),
-        decoder=TokenDecoder.of(base.tokenizer),
-        max_pending=_NO_LIMIT,
-    )
+    engine = AsyncEngine(base=base, max_pending=_NO_LIMIT)
     engine.start()
     try:
         yield engine
@@ -58,7 +52,7 @@ class LiveDraws:
         return await self._collect(call, self._submit(call, decoding))
 
     def _prompt(self, prompt: str, seed: int) -> Prompt:
-        ids = encode_prompt(self.engine.model.base.tokenizer, prompt)
+        ids = encode_prompt(self.engine.base.tokenizer, prompt)
         if not ids:
             raise BadInputError("a prompt has no token; give at least one")
         return Prompt(ids=ids, seeds=[seed])

@@ -16,7 +16,6 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from safetensors.torch import load
 
-from pipeline_lib.engines.embedded.continuous_batch import ContinuousBatch
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError, first_fault, reason_of
 
@@ -179,8 +178,6 @@ class MultiLoraModel:
     """A base model and its adapters; each batch runs under one of them or under none."""
 
     base: EmbeddedEngine
-    threads: int
-    """CPU threads of torch; another number rounds differently."""
     _peft: Any = field(init=False, default=None)
     _active: str | None = field(init=False, default=None)
     _serial: Iterator[int] = field(init=False, default_factory=itertools.count)
@@ -190,14 +187,6 @@ class MultiLoraModel:
         """Limit of an adapter's file: with full rank on all layers it is twice the model."""
         numbers: int = sum(weight.numel() for weight in self.base.model.parameters())
         return _SPARE_BYTES + 4 * numbers
-
-    def configure_thread(self) -> None:
-        """Set torch's thread-local settings; call in the engine's thread."""
-        torch.set_num_threads(self.threads)
-
-    def open_batch(self) -> ContinuousBatch:
-        """A new batch; call `activate` before each of its steps."""
-        return self.base.open_batch()
 
     def activate(self, key: str | None) -> None:
         """Switch to one adapter; None: the base alone."""

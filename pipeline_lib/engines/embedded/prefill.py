@@ -8,7 +8,7 @@ L positions, D channels, V vocabulary, R rows, C columns.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -45,13 +45,8 @@ class PromptState:
 
     def clone(self) -> "PromptState":
         """A copy that does not keep the memory of the whole forward pass alive."""
-        return PromptState(
-            tokens=self.tokens,
-            prefix=self.prefix,
-            slabs=tuple(slab.clone() for slab in self.slabs),
-            shape=self.shape,
-            logits_V=self.logits_V.clone(),
-        )
+        slabs = tuple(slab.clone() for slab in self.slabs)
+        return replace(self, slabs=slabs, logits_V=self.logits_V.clone())
 
 
 @dataclass(kw_only=True)

@@ -17,8 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from pipeline_lib.engines.embedded.async_engine import AsyncEngine
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.embedded.generation import ChoiceDelta, Prompt, TokenDecoder
-from pipeline_lib.engines.embedded.multi_lora import MultiLoraModel
+from pipeline_lib.engines.embedded.generation import ChoiceDelta, Prompt
 from pipeline_lib.engines.middleware.host_guard import Hosts
 from pipeline_lib.engines.model_config import context_of
 from pipeline_lib.engines.server.front import (
@@ -122,7 +121,7 @@ class ModelRegistry:
         return cards
 
     def _card(self, name: str) -> dict[str, Any]:
-        owner = self.engine.model.base.engine
+        owner = self.engine.base.engine
         return {"id": name, "object": "model", "created": self._since, "owned_by": owner}
 
 
@@ -286,11 +285,7 @@ def make_app(
     """
     choose_decode_pass(engine.model)
     tokenizer, config = engine.tokenizer, engine.model.config.get_text_config()
-    async_engine = AsyncEngine(
-        model=MultiLoraModel(base=engine, threads=threads),
-        decoder=TokenDecoder.of(tokenizer),
-        max_pending=max_pending,
-    )
+    async_engine = AsyncEngine(base=engine, max_pending=max_pending, threads=threads)
     prompts = PromptTokenizer(
         tokenizer=tokenizer,
         vocabulary_size=engine.model.get_input_embeddings().num_embeddings,

@@ -12,7 +12,7 @@ from pipeline_lib.engines.embedded.generation import ChoiceDelta
 from pipeline_lib.engines.server.front import event_texts
 from pipeline_lib.engines.server.responses import ChatLayout, Json, Usage
 from pipeline_lib.sampling.compute_cost import NOTHING
-from pipeline_lib.systems.pacore.gateway.solving import Solver, Step
+from pipeline_lib.systems.pacore.gateway.solving import Solver, step_text
 from pipeline_lib.systems.pacore.rounds import Calls, Drawn, Setting
 from pipeline_lib.systems.pacore.solution import Question, Solution, round_counts
 
@@ -34,11 +34,11 @@ class Answer:
     )
     """Deltas, comments, and None at the end."""
     _task: asyncio.Task[Solution] | None = field(init=False, default=None)
-    _step: Step = field(init=False)
+    _step: str = field(init=False)
     _start: float = field(init=False, default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        self._step = Step(1, len(self.setting.plan), self.setting.plan[0].width)
+        self._step = step_text(1, len(self.setting.plan), self.setting.plan[0].width)
 
     async def whole(self) -> Json:
         """The response with all answers."""
@@ -95,10 +95,7 @@ class Answer:
         await task
 
     def _comment(self) -> str:
-        step = self._step
-        calls = "1 call" if step.num_calls == 1 else f"{step.num_calls} calls"
-        seconds = time.perf_counter() - self._start
-        return f"round {step.number} of {step.num_rounds}, {calls}, {seconds:.0f} s"
+        return f"{self._step}, {time.perf_counter() - self._start:.0f} s"
 
     async def _answer(self) -> Solution:
         try:
@@ -124,7 +121,7 @@ class Answer:
         drawn = iter(await gather_all(streams))
         return [[next(drawn) for _ in request.seeds] for request in calls.requests]
 
-    def _note(self, step: Step) -> None:
+    def _note(self, step: str) -> None:
         if step != self._step:
             self._step = step
             self._arrived.put_nowait(self._comment())

@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import Response
 from prometheus_client import Counter, Gauge, Summary
@@ -40,15 +40,13 @@ DrawAnswers = Callable[[Calls], Coroutine[object, object, Drawn]]
 """Draws the calls of the last round, and counts them."""
 
 
-class Step(NamedTuple):
+def step_text(number: int, num_rounds: int, num_calls: int) -> str:
     """Position of a request: its current round, from 1, and the number of calls there."""
-
-    number: int
-    num_rounds: int
-    num_calls: int
+    calls = "1 call" if num_calls == 1 else f"{num_calls} calls"
+    return f"round {number} of {num_rounds}, {calls}"
 
 
-OnStep = Callable[[Step], None]
+OnStep = Callable[[str], None]
 
 
 @dataclass(kw_only=True)
@@ -174,7 +172,7 @@ class Solver:
         while isinstance(step, Calls):
             calls, finished = _with_plain_seeds(step, setting), len(rounds)
             num_calls = sum(len(request.seeds) for request in calls.requests)
-            on_step(Step(finished + 1, len(setting.plan), num_calls))
+            on_step(step_text(finished + 1, len(setting.plan), num_calls))
             draw = draw_answers if calls.are_last else self._draw
             step = await self._advance(exchange, await draw(calls))
             if len(rounds) > finished:

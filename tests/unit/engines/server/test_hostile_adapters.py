@@ -147,7 +147,7 @@ def test_a_name_with_control_characters_is_400(url, good, name):
 def test_a_misfit_leaves_the_modules_unchanged(policy, good, tmp_path):
     """Modules and their shapes are the same before and after ten refusals, with a good adapter and without."""
     engine = EmbeddedEngine.load(str(policy), batch_size=1)
-    model = MultiLoraModel(base=engine, threads=1)
+    model = MultiLoraModel(base=engine)
     folder = shutil.copytree(good, tmp_path / "misfit")
     bad_adapters.FILES["a missing weight"](folder)
 
@@ -179,7 +179,7 @@ def test_a_config_cannot_import_code(policy, good, tmp_path):
         megatron_core="hostile_module",
         auto_mapping={"base_model_class": "x", "parent_library": "hostile_module"},
     )
-    model = MultiLoraModel(base=EmbeddedEngine.load(str(policy), batch_size=1), threads=1)
+    model = MultiLoraModel(base=EmbeddedEngine.load(str(policy), batch_size=1))
     with pytest.raises(BadInputError, match="megatron_config"):
         model.read(folder)
     assert json.loads((folder / bad_adapters.CONFIG).read_text())["megatron_core"]
