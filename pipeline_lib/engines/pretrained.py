@@ -56,7 +56,7 @@ def load_pretrained(loader: Callable[..., Any], source: str, **options: Any) -> 
     Raises:
         BadInputError: ``source`` cannot be found or read.
     """
-    # Its bars would mix with those of the command, and with the one line of an error.
+    # Its bars would mix with the command's bars, and with the one line of an error.
     disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         # By default, transformers prompts on the terminal.

@@ -75,7 +75,7 @@ class Session:
     async def complete(
         self, request: Request, decoding: Decoding, on_drawn: OnDrawn = ignore_drawn
     ) -> list[Completion]:
-        """The completions of a request, in the order of its seeds; ``on_drawn`` has those of an HTTP request.
+        """The completions of a request, in the order of its seeds; ``on_drawn`` is called for each HTTP request.
 
         Errors as `Connection.await_model`, after a break.
         """

@@ -49,7 +49,7 @@ class TokenDecoder:
 class IncrementalDetokenizer:
     """Text of one completion, emitted as soon as it is final.
 
-    Tokens are decoded together with those of the last emitted part, since some tokenizers drop the
+    Tokens are decoded together with the last emitted part's tokens, since some tokenizers drop the
     space before a first token.
     """
 

@@ -236,7 +236,7 @@ class MultiLoraModel:
         # PEFT activates a new adapter.
         self._peft.base_model.set_adapter([], inference_mode=True)
         self._active = None
-        # What was loaded holds neither the base's weights nor those of other adapters.
+        # What was loaded holds neither the base's weights nor other adapters' weights.
         missing = [name for name in result.missing_keys if f".{key}." in f"{name}."]
         if names := [*missing, *result.unexpected_keys]:
             return f"{len(names)} weights do not match the model, the first is {names[0]}"

@@ -246,7 +246,7 @@ Row = tuple[type[Gauge | Counter], str, str, float | Mapping[str, float], str]
 
 
 def metrics_response(model: str, rows: Iterable[Row], *others: Collector) -> Response:
-    """One sample of each row, and those of ``others``."""
+    """One sample of each row, and the samples of ``others``."""
     registry = CollectorRegistry()
     for kind, name, meaning, value, label in rows:
         metric = kind(name, meaning, ["model_name", *([label] if label else [])], registry=registry)

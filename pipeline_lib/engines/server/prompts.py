@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline_lib.engines.server.responses import ApiError
+from pipeline_lib.engines.server.responses import TOO_LONG, ApiError, bad_field
 from pipeline_lib.engines.server.schemas import Message
 from pipeline_lib.engines.tokens import encode_prompt, render_chat
 from pipeline_lib.errors import reason_of
@@ -16,7 +16,7 @@ _LONGEST_PROMPT = 1 << 17
 """Tokens of one prompt, if the model declares no limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class PromptTokenizer:
     """Renders and tokenizes prompts. Methods may take long: call them in a worker thread."""
 
@@ -26,12 +26,10 @@ class PromptTokenizer:
     context_tokens: int | None
     """Limit of prompt and completion together; None if the model declares none."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _token_characters: int = field(init=False)
-    """Characters of the longest token."""
 
     def __post_init__(self) -> None:
-        longest = max(map(len, self.tokenizer.get_vocab()), default=1)
-        object.__setattr__(self, "_token_characters", longest)
+        self._token_characters = max(map(len, self.tokenizer.get_vocab()), default=1)
+        self._most_tokens = self.context_tokens or _LONGEST_PROMPT
 
     def render(self, messages: Sequence[Message]) -> str:
         """The prompt for the assistant's turn. ApiError: 400; there is no template, or it refuses the messages."""
@@ -59,30 +57,15 @@ class PromptTokenizer:
         # Texts that cannot fit are refused before tokenization, which takes seconds for megabytes.
         characters = self._token_characters if isinstance(prompt, str) else 1
         if len(prompt) > (most := self._most_tokens) * characters:
-            raise ApiError(
-                400,
-                f"prompt: more than {most} tokens, the maximum context length; shorten it",
-                param="prompt",
-                code="context_length_exceeded",
-            )
-        if isinstance(prompt, str):
-            with self._lock:  # tokenizers are not thread-safe
-                found = by(self.tokenizer, prompt)
-        else:
-            found = prompt
+            problem = f"more than {most} tokens, the maximum context length; shorten it"
+            raise bad_field("prompt", problem, code=TOO_LONG)
+        with self._lock:  # tokenizers are not thread-safe
+            found = by(self.tokenizer, prompt) if isinstance(prompt, str) else prompt
         if not found:
-            raise ApiError(400, "prompt: it is empty, give at least one token", param="prompt")
+            raise bad_field("prompt", "it is empty, give at least one token")
         if not 0 <= min(found) <= max(found) < self.vocabulary_size:
-            raise ApiError(
-                400,
-                f"prompt: a token id is not in [0, {self.vocabulary_size})",
-                param="prompt",
-            )
+            raise bad_field("prompt", f"a token id is not in [0, {self.vocabulary_size})")
         return list(found)
-
-    @property
-    def _most_tokens(self) -> int:
-        return self.context_tokens or _LONGEST_PROMPT
 
     def max_new_tokens(self, prompts: Sequence[Sequence[int]], wanted: int | None) -> int:
         """Limit of each completion: ``wanted``, by default the rest of the context.
@@ -91,10 +74,8 @@ class PromptTokenizer:
             ApiError: 400; the context is too short, or has no limit while ``wanted`` is None.
         """
         if (tokens := sum(map(len, prompts))) > MAX_PROMPT_TOKENS:
-            raise ApiError(
-                400,
-                f"prompt: {tokens} tokens in one request; at most {MAX_PROMPT_TOKENS}",
-                param="prompt",
+            raise bad_field(
+                "prompt", f"{tokens} tokens in one request; at most {MAX_PROMPT_TOKENS}"
             )
         longest = max(map(len, prompts))
         if self.context_tokens is None:
@@ -111,6 +92,6 @@ class PromptTokenizer:
                 f"of {longest} leaves {max(0, left)}, and {wanted or 1} are wanted; shorten the "
                 "prompt or lower max_tokens",
                 param="max_tokens",
-                code="context_length_exceeded",
+                code=TOO_LONG,
             )
         return wanted or left

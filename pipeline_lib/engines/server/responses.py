@@ -51,7 +51,7 @@ class Usage:
 
 @dataclass(kw_only=True)
 class CompletionLayout:
-    """A response of ``/v1/completions``, or its chunks: the common fields, and those of a choice."""
+    """A response of ``/v1/completions``, or its chunks: the common fields, and a choice's fields."""
 
     model: str
     logprobs: bool = False
@@ -189,6 +189,15 @@ class ApiError(Exception):
         """The response."""
         again = {"Retry-After": str(_RETRY_AFTER_S)} if self.status in {429, 503} else None
         return JSONResponse(self.body(), status_code=self.status, headers=again)
+
+
+def bad_field(param: str, problem: str, *, code: str | None = None) -> ApiError:
+    """400 for a field of the request."""
+    return ApiError(400, f"{param}: {problem}", param=param, code=code)
+
+
+TOO_LONG = "context_length_exceeded"
+"""The code of a prompt that does not fit."""
 
 
 def unknown_model(name: str, served: Iterable[str], *, param: str) -> ApiError:

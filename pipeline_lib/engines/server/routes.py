@@ -35,6 +35,7 @@ from pipeline_lib.engines.server.responses import (
     CompletionLayout,
     Json,
     Usage,
+    bad_field,
     unknown_model,
 )
 from pipeline_lib.engines.server.schemas import (
@@ -83,11 +84,10 @@ class ModelRegistry:
                 raise self.engine.stopped
             before = self._adapters.get(body.lora_name)
             if body.lora_name == self.base or (before and not body.load_inplace):
-                raise ApiError(
-                    400,
-                    f"lora_name: {body.lora_name} is served already; give another name, or set "
-                    "load_inplace to replace an adapter",
-                    param="lora_name",
+                raise bad_field(
+                    "lora_name",
+                    f"{body.lora_name} is served already; give another name, or set load_inplace to "
+                    "replace an adapter",
                 )
             if not before and len(self._adapters) >= MAX_ADAPTERS:
                 raise ApiError(
@@ -218,11 +218,8 @@ class Routes:
         """Refuse unknown models and too many completions before tokenization."""
         self.registry.resolve(body.model)
         if (size := body.n * prompts) > self.engine.max_pending:
-            raise ApiError(
-                400,
-                f"n: {size} completions in one request; at most {self.engine.max_pending}",
-                param="n",
-            )
+            most = self.engine.max_pending
+            raise bad_field("n", f"{size} completions in one request; at most {most}")
 
     async def _answer(
         self,

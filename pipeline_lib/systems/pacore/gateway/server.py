@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.client.connection import EngineDownError
 from pipeline_lib.engines.server.front import EventStream, guarded_app, json_response, serve_app
-from pipeline_lib.engines.server.responses import ApiError, Json
+from pipeline_lib.engines.server.responses import TOO_LONG, ApiError, Json, bad_field
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.whole import Params
@@ -177,10 +177,9 @@ def _check_fit(question: Question, setting: Setting) -> None:
     except EngineDownError as error:
         raise ApiError(503, str(error), code="engine_down") from error
     if not fits:
-        raise ApiError(
-            400,
-            f"messages: the model's context leaves less than {setting.decoding.max_new_tokens} "
-            "tokens for an answer; shorten them or lower max_tokens",
-            param="messages",
-            code="context_length_exceeded",
+        raise bad_field(
+            "messages",
+            f"the model's context leaves less than {setting.decoding.max_new_tokens} tokens for an "
+            "answer; shorten them or lower max_tokens",
+            code=TOO_LONG,
         )
