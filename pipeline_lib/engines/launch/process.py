@@ -80,20 +80,11 @@ class EngineProcess:
 
     @property
     def processes(self) -> list[psutil.Process]:
-        """All of its live processes except the subreaper."""
-        found = {process.pid: process for process in self._session_processes()}
+        """All of its processes except the subreaper, also in sessions of their own."""
         try:
-            # A child may have started a session of its own.
-            for process in psutil.Process(self.session).children(recursive=True):
-                found[process.pid] = process
+            return psutil.Process(self.session).children(recursive=True)
         except psutil.NoSuchProcess:
-            pass
-        found.pop(self.session, None)
-        return list(found.values())
-
-    def _session_processes(self) -> list[psutil.Process]:
-        """The live processes of its session, also without the subreaper."""
-        return [p for p in psutil.process_iter() if _session_of(p) == self.session]
+            return []
 
     def stop(self) -> None:
         """End it by SIGTERM, after a grace period by SIGKILL. ReasonloopError: a process of it is left."""
@@ -119,8 +110,8 @@ class EngineProcess:
         self._ended = True
 
     def _kill_leftovers(self) -> None:
-        """Kill processes that outlived a killed subreaper."""
-        left = self._session_processes()
+        """Kill processes of its session that outlived a killed subreaper."""
+        left = [one for one in psutil.process_iter() if _session_of(one) == self.session]
         for process in left:
             process.kill()
         _, left = psutil.wait_procs(left, timeout=_KILL_TIMEOUT_S)

@@ -31,19 +31,13 @@ def test_changed_files_are_another_model(copy, name):
     assert model_identity(str(copy)) != before
 
 
-def test_a_new_chat_template_is_another_model(copy):
-    """The template is in its own file, and affects every prompt."""
+@pytest.mark.parametrize("name", ["chat_template.jinja", "additional_chat_templates/default.jinja"])
+def test_a_new_chat_template_is_another_model(copy, name):
+    """The template affects every prompt; transformers reads the one in the folder of templates, too."""
     before = model_identity(str(copy))
-    (copy / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
-    assert model_identity(str(copy)) != before
-
-
-def test_a_template_in_the_folder_of_templates_is_another_model(copy):
-    """transformers reads it like the file beside the config."""
-    before = model_identity(str(copy))
-    (copy / "additional_chat_templates").mkdir()
+    (copy / name).parent.mkdir(exist_ok=True)
     assert model_identity(str(copy)) == before
-    (copy / "additional_chat_templates" / "default.jinja").write_text("{{ x }}", encoding="utf-8")
+    (copy / name).write_text("{{ messages }}", encoding="utf-8")
     assert model_identity(str(copy)) != before
 
 

@@ -49,20 +49,6 @@ def test_greedy_sequences_equal_generate(model, max_sequences):
     assert tokens_of(run_until_idle(batch)) == expected
 
 
-def test_sequences_that_join_a_running_batch_equal_generate(model):
-    """Three more sequences at every second step; each is decoded as if alone."""
-    batch = batch_of(model, max_sequences=5)
-    sequences = [sequence(i, PROMPTS[i % 6], limit=5 + i) for i in range(30)]
-    seen: dict[int, list[int]] = {}
-    for start in range(0, len(sequences), 3):
-        batch.add(sequences[start : start + 3])
-        for one in [*batch.step(), *batch.step()]:
-            seen.setdefault(one.id, []).append(one.token)
-    for sequence_id, path in run_until_idle(batch).items():
-        seen.setdefault(sequence_id, []).extend(one.token for one in path)
-    assert seen == {one.id: generate_greedy(model, one) for one in sequences}
-
-
 Schedule = st.lists(
     st.one_of(
         st.just("step"),
@@ -211,14 +197,6 @@ def test_finish_reasons_of_end_token_and_limit(model):
         assert ended or len(path) == limit
         reasons.add((path[-1].finished, len(path) == limit))
     assert len(reasons) == 3
-
-
-def test_an_empty_batch_is_idle(model):
-    """A batch without sequences, or after an empty `add`, makes no step."""
-    batch = batch_of(model, max_sequences=4)
-    batch.add([])
-    assert batch.idle
-    assert batch.step() == []
 
 
 @pytest.mark.parametrize(("prompt", "limit"), [([], 5), ([2], 0)])
