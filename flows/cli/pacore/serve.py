@@ -1,9 +1,7 @@
 """`reasonloop pacore serve`: an OpenAI-compatible gateway whose answers are drawn in rounds."""
 
-import pathlib
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -23,7 +21,6 @@ from flows.run.terminal import say
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.known.engine import HOST
 from pipeline_lib.engines.launch.probes import lease_port
-from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.gateway.requests import served_names
 from pipeline_lib.systems.pacore.gateway.server import run_gateway
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool
@@ -66,10 +63,14 @@ def serve(
     with ExitStack() as stack:
         stack.enter_context(lease)
         if workers.master is None:
-            client, follow = stack.enter_context(_engine(model, loaded, log_folder))
+            opening = reported_engine(model, loaded.serve, log_folder)
+            running, follow = stack.enter_context(opening)
+            # transformers, which takes seconds to import.
+            from pipeline_lib.engines.started_engine import connect  # noqa: PLC0415
+
+            client = connect(running.endpoint, loaded.serve, model=model)
         else:
-            client = stack.enter_context(worker_pool(model, loaded, workers))
-            follow = _nothing
+            client, follow = stack.enter_context(worker_pool(model, loaded, workers)), _nothing
         listener = stack.enter_context(socket.create_server((HOST, port)))
         run_gateway(
             client,
@@ -79,18 +80,6 @@ def serve(
             on_start=lambda: _show(model, port),
             follow=follow,
         )
-
-
-@contextmanager
-def _engine(
-    model: str, params: Params, log_folder: pathlib.Path
-) -> Iterator[tuple[OpenAIModel, Callable[[], None]]]:
-    """The client of an engine that runs for the block, and a function that reports restarts."""
-    with reported_engine(model, params.serve, log_folder) as (running, report):
-        # transformers, which takes seconds to import.
-        from pipeline_lib.engines.started_engine import connect  # noqa: PLC0415
-
-        yield connect(running.endpoint, params.serve, model=model), report
 
 
 def _nothing() -> None:

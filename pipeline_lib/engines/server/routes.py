@@ -51,7 +51,7 @@ MAX_ADAPTERS = 64
 
 @dataclass(kw_only=True)
 class ModelRegistry:
-    """Resolves model names while adapters are loaded and unloaded.
+    """Resolves model names while adapters are loaded and unloaded; their routes.
 
     A change of a name takes effect with the response to its request; completions that began before
     end under the weights with which they began.
@@ -71,7 +71,7 @@ class ModelRegistry:
             return None
         return self._key(name, param="model")
 
-    async def load(self, body: LoadAdapterRequest) -> None:
+    async def load(self, body: LoadAdapterRequest) -> Response:
         """Serve an adapter under a name.
 
         Raises:
@@ -100,29 +100,35 @@ class ModelRegistry:
             self._adapters[body.lora_name] = body.lora_path, key
             if before:
                 self.engine.retire(before[1])
+        return _changed(body.lora_name, "added")
 
-    async def unload(self, body: UnloadAdapterRequest) -> None:
+    async def unload(self, body: UnloadAdapterRequest) -> Response:
         """Stop serving an adapter. ApiError: 404; no adapter of that name is served."""
         async with self._loading:
             key = self._key(body.lora_name, param="lora_name")
             del self._adapters[body.lora_name]
             self.engine.retire(key)
+        return _changed(body.lora_name, "removed")
 
     def _key(self, name: str, *, param: str) -> str:
         if name not in self._adapters:
             raise unknown_model(name, [self.base, *self._adapters], param=param)
         return self._adapters[name][1]
 
-    def list_models(self) -> list[dict[str, Any]]:
-        """The entries of ``/v1/models``, the base first."""
+    async def models(self) -> Json:
+        """The base, and then the adapters."""
         cards = [self._card(self.base) | {"max_model_len": self.context_tokens}]
         for name, (folder, _) in self._adapters.items():
             cards.append(self._card(name) | {"root": folder, "parent": self.base})
-        return cards
+        return {"object": "list", "data": cards}
 
     def _card(self, name: str) -> dict[str, Any]:
         owner = self.engine.base.engine
         return {"id": name, "object": "model", "created": self._since, "owned_by": owner}
+
+
+def _changed(name: str, how: str) -> Response:
+    return PlainTextResponse(f"Success: LoRA adapter '{name}' {how} successfully.")
 
 
 MAX_PENDING = 4096
@@ -142,11 +148,11 @@ class Routes:
         """Register all routes."""
         app.get("/health")(self.health)
         app.get("/metrics")(self.counters)
-        app.get("/v1/models")(self.models)
+        app.get("/v1/models")(self.registry.models)
         app.post("/v1/completions")(self.completions)
         app.post("/v1/chat/completions")(self.chat)
-        app.post("/v1/load_lora_adapter")(self.load_adapter)
-        app.post("/v1/unload_lora_adapter")(self.unload_adapter)
+        app.post("/v1/load_lora_adapter")(self.registry.load)
+        app.post("/v1/unload_lora_adapter")(self.registry.unload)
 
     async def health(self) -> Response:
         """200 while the engine's thread runs; only a drawn token proves that it computes."""
@@ -167,20 +173,6 @@ class Routes:
             (Counter, "vllm:request_success", "Completions that ended.", ended, "finished_reason"),
         ]
         return metrics_response(self.registry.base, rows)
-
-    async def models(self) -> Json:
-        """The base and the adapters."""
-        return {"object": "list", "data": self.registry.list_models()}
-
-    async def load_adapter(self, body: LoadAdapterRequest) -> Response:
-        """Serve a LoRA adapter as a model."""
-        await self.registry.load(body)
-        return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' added successfully.")
-
-    async def unload_adapter(self, body: UnloadAdapterRequest) -> Response:
-        """Stop serving an adapter."""
-        await self.registry.unload(body)
-        return PlainTextResponse(f"Success: LoRA adapter '{body.lora_name}' removed successfully.")
 
     async def completions(self, body: CompletionRequest, request: Request) -> Response:
         """Complete prompts, without a chat template."""

@@ -92,7 +92,7 @@ class _Gateway:
         )
         app = guarded_app()
         app.get("/health")(self.health)
-        app.get("/metrics")(self.counters)
+        app.get("/metrics")(self.solver.metrics)
         app.get("/v1/models")(self.models)
         app.post("/v1/chat/completions")(self.chat)
         return app
@@ -104,10 +104,6 @@ class _Gateway:
         except ReasonloopError as error:
             raise ApiError(503, str(error), code="engine_down") from error
         return Response()
-
-    async def counters(self) -> Response:
-        """Counters for a dashboard."""
-        return self.solver.metrics()
 
     @cached_property
     def _cards(self) -> list[Json]:

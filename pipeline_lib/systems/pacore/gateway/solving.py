@@ -87,8 +87,8 @@ class Solver:
         finally:
             self.in_flight -= 1
 
-    def metrics(self) -> Response:
-        """One sample of each metric."""
+    async def metrics(self) -> Response:
+        """Counters for a dashboard: one sample of each."""
 
         def row(
             kind: type[Gauge | Counter], name: str, meaning: str, value: Any, by: str = ""
