@@ -1,7 +1,7 @@
 """ChatModel on any OpenAI-compatible server.
 
 The N paths of a problem are one request if the server gives its completions the seeds s, s + 1, ...
-(`dialects`), otherwise N requests with one seed each. Either way the seed in a path's provenance
+(`Dialect`), otherwise N requests with one seed each. Either way the seed in a path's provenance
 draws that path again, alone.
 
 Retries after 429, 5xx and broken connections are the openai package's. One is added: when
