@@ -61,18 +61,6 @@ def guarded_app(
     return app
 
 
-def _uvicorn_config(app: FastAPI) -> uvicorn.Config:
-    """No access log, no websockets; requests in flight are cancelled soon after a signal."""
-    return uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        ws="none",
-        timeout_keep_alive=_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=_STOP_S,
-    )
-
-
 async def serve_app(
     app: FastAPI,
     listener: socket.socket,
@@ -90,7 +78,15 @@ async def serve_app(
         follow: Called every tenth of a second from then on.
         on_stop: Called before uvicorn gives up on its open requests, and breaks their connections.
     """
-    server = uvicorn.Server(_uvicorn_config(app))
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        ws="none",
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_STOP_S,  # requests in flight are cancelled after it
+    )
+    server = uvicorn.Server(config)
 
     async def watch() -> None:
         announced = False
