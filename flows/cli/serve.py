@@ -65,11 +65,8 @@ def serve(
     if len(adapters) < len(lora):
         raise BadInputError(f"--lora {' '.join(lora)}: a name is given twice; names must differ")
     exit_on_sigterm()
-    rank = max((adapter.rank for adapter in adapters.values()), default=1)
-    with reported_engine(model, served, log_folder, lora=bool(adapters), max_lora_rank=rank) as (
-        running,
-        report,
-    ):
+    rank = max((adapter.rank for adapter in adapters.values()), default=None)
+    with reported_engine(model, served, log_folder, lora_rank=rank) as (running, report):
         loaded = [running.load_adapter(a.name, a.folder, a.version) for a in adapters.values()]
         _show([running.endpoint, *loaded], chats=_has_chat_template(model))
         if not engine_named(served.engine).is_external:

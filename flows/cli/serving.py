@@ -30,13 +30,13 @@ def _terminate(_signal: int, _frame: FrameType | None) -> None:
 
 @contextmanager
 def reported_engine(
-    model: str, serve: ServeParams, log_folder: pathlib.Path, **options: Any
+    model: str, serve: ServeParams, log_folder: pathlib.Path, *, lora_rank: int | None = None
 ) -> Iterator[tuple[RunningEngine, Callable[[], None]]]:
     """As `serving_engine`; also a function that prints new restarts, and raises once the engine is given up."""
     if engine_named(serve.engine).is_external:
         serve = serve.model_copy(update={"model": model})
     say(f"starting {serve.engine}; its output goes to {log_folder}")
-    with serving_engine(serve, model=model, log_folder=log_folder, **options) as running:
+    with serving_engine(serve, model=model, log_folder=log_folder, lora_rank=lora_rank) as running:
         shown: list[str] = []
 
         def report() -> None:

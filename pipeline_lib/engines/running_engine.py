@@ -45,8 +45,7 @@ def serving_engine(
     *,
     model: str,
     log_folder: pathlib.Path,
-    lora: bool = False,
-    max_lora_rank: int = 16,
+    lora_rank: int | None = None,
 ) -> Iterator[RunningEngine]:
     """A working engine for the duration of the block; no process of it is left afterwards.
 
@@ -54,8 +53,7 @@ def serving_engine(
         serve: The engine, its port or address, and its timeouts.
         model: A Hugging Face folder or hub id; ignored by a server that already runs.
         log_folder: For the log of the engine.
-        lora: Start the engine for LoRA adapters.
-        max_lora_rank: Their largest rank.
+        lora_rank: Largest rank of LoRA adapters; None: there will be none.
 
     Raises:
         BadInputError: no such model, the engine is not installed, or it does not serve ``serve.model``.
@@ -67,9 +65,7 @@ def serving_engine(
         yield attach(serve, by_chat=serve.tokenizer is None)
         return
     check_model(model)
-    engine = start_supervised(
-        kind, serve, model=model, lora_rank=max_lora_rank if lora else None, log_folder=log_folder
-    )
+    engine = start_supervised(kind, serve, model=model, lora_rank=lora_rank, log_folder=log_folder)
     try:
         yield engine
         engine.check()

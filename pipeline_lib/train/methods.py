@@ -218,8 +218,7 @@ def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], 
                 request.serve,
                 model=source,
                 log_folder=work,
-                lora=True,
-                max_lora_rank=request.params.lora.rank,
+                lora_rank=request.params.lora.rank,
             )
         )
         return EndpointRollouts(

@@ -16,7 +16,7 @@ def test_a_crash_loses_no_path_and_adapters_are_replaced(
     llama, adapters, greedy, tmp_path: pathlib.Path
 ):
     """Two versions of an adapter, then a kill while 32 paths are drawn; no process is left."""
-    with serving_engine(SERVE, model=str(llama), log_folder=tmp_path, lora=True) as engine:
+    with serving_engine(SERVE, model=str(llama), log_folder=tmp_path, lora_rank=16) as engine:
         swap_adapters(engine, adapters, greedy)
         [server] = process_ids(engine)
         kill_while_sampling(engine, SERVE, server)

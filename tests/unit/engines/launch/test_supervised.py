@@ -53,9 +53,12 @@ def polls_of(endpoint) -> int:
 def opened(small, model, tmp_path):
     """Opens an engine on the small server with these options."""
 
-    def make(*options: str, lora: bool = False, **changes):
+    def make(*options: str, lora_rank: int | None = None, **changes):
         return serving_engine(
-            small(*options, **changes), model=model, log_folder=tmp_path / "logs", lora=lora
+            small(*options, **changes),
+            model=model,
+            log_folder=tmp_path / "logs",
+            lora_rank=lora_rank,
         )
 
     return make
@@ -245,7 +248,7 @@ def test_stop_during_a_restart(opened, tmp_path):
 
 def test_a_new_version_replaces_the_old(opened, tmp_path):
     """Requests for the old version are 404, never served by the new one."""
-    with opened(lora=True) as engine:
+    with opened(lora_rank=16) as engine:
         old = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         assert (old.model, old.adapter) == ("policy@1", "policy@1")
         assert old.identity == engine.endpoint.identity
@@ -255,7 +258,7 @@ def test_a_new_version_replaces_the_old(opened, tmp_path):
 
 def test_adapters_under_the_names_of_sglang(opened, tmp_path):
     """Its requests name the base and, after a colon, the adapter; its routes have no version."""
-    with opened(engine="sglang", lora=True) as engine:
+    with opened(engine="sglang", lora_rank=16) as engine:
         endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         assert endpoint.model == f"{engine.endpoint.model}:policy@1"
         assert answers(endpoint)
@@ -263,7 +266,7 @@ def test_adapters_under_the_names_of_sglang(opened, tmp_path):
 
 def test_adapters_are_loaded_again_after_a_crash(opened, tmp_path):
     """Requests to the adapter's endpoint work again."""
-    with opened(lora=True) as engine:
+    with opened(lora_rank=16) as engine:
         endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         os.kill(process_ids(engine)[0], signal.SIGKILL)
         until(lambda: engine.restarts == 1 and answers(endpoint))
@@ -274,7 +277,7 @@ def test_an_adapter_that_changed_is_not_loaded_again(opened, tmp_path):
     folder = adapter(tmp_path / "a")
 
     def run() -> None:
-        with opened(lora=True) as engine:
+        with opened(lora_rank=16) as engine:
             engine.load_adapter("policy", folder, "1")
             adapter(folder, weights="v")
             os.utime(folder / "adapter_model.safetensors", ns=(1, 1))
@@ -287,7 +290,7 @@ def test_an_adapter_that_changed_is_not_loaded_again(opened, tmp_path):
 
 def test_a_swap_waits_for_the_restart_of_a_dying_engine(opened, tmp_path):
     """The server is killed and a swap requested at once: it is made after the restart."""
-    with opened(lora=True) as engine:
+    with opened(lora_rank=16) as engine:
         os.kill(process_ids(engine)[0], signal.SIGKILL)
         endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         assert engine.restarts == 1
@@ -297,7 +300,11 @@ def test_a_swap_waits_for_the_restart_of_a_dying_engine(opened, tmp_path):
 def test_a_restart_ends_a_swap_that_waits_for_a_hung_engine(opened, tmp_path):
     """The load request would wait for 200 s; the restart breaks it, and it is repeated."""
     with opened(
-        "--stuck-once", str(tmp_path / "was"), lora=True, start_timeout_s=200, hang_timeout_s=HANG_S
+        "--stuck-once",
+        str(tmp_path / "was"),
+        lora_rank=16,
+        start_timeout_s=200,
+        hang_timeout_s=HANG_S,
     ) as engine:
         endpoint = engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         assert engine.restart_reasons == (HUNG,)
@@ -306,7 +313,7 @@ def test_a_restart_ends_a_swap_that_waits_for_a_hung_engine(opened, tmp_path):
 
 def test_adapters_that_cannot_be_served(opened, tmp_path):
     """Each is bad input, in one line, before any request to the engine."""
-    with opened(lora=True) as engine:
+    with opened(lora_rank=16) as engine:
         engine.load_adapter("policy", adapter(tmp_path / "a"), "1")
         for name, folder, message in (
             ("a:b", adapter(tmp_path / "a"), "only letters"),

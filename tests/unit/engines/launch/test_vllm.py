@@ -73,7 +73,7 @@ def small_cache():
 def engine(llama, tmp_path_factory):
     """One engine for the tests of this file that do not end it."""
     logs = tmp_path_factory.mktemp("logs")
-    with serving_engine(SERVE, model=str(llama), log_folder=logs, lora=True) as running:
+    with serving_engine(SERVE, model=str(llama), log_folder=logs, lora_rank=16) as running:
         yield running
 
 

@@ -45,7 +45,7 @@ def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_
     model = get_peft_model(policy.model, make_lora_config(LORA)).eval()
     draws = []
     with serving_engine(
-        SERVE, model=str(base), log_folder=tmp_path / "logs", lora=True, max_lora_rank=4
+        SERVE, model=str(base), log_folder=tmp_path / "logs", lora_rank=4
     ) as engine:
         rollouts = EndpointRollouts(
             engine=engine,
