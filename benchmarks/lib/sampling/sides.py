@@ -20,7 +20,7 @@ from transformers import ContinuousBatchingConfig, GenerationConfig
 from benchmarks.lib.sampling.models import DEVICE, Work, load_model
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.embedded.continuous_batch import ContinuousBatch, SequenceRequest
-from pipeline_lib.engines.embedded.decode_pass import COHORT_PASS, PADDED_PASS, DecodePass
+from pipeline_lib.engines.embedded.decode_pass import PADDED_PASS, SUB_BATCH_PASS, DecodePass
 
 BATCH_ROWS = 512
 """Rows that an engine decodes together: the default of `sample.batch_size`."""
@@ -160,7 +160,7 @@ def generate_batch(model: Any, work: Work) -> Lengths:
 SIDES: dict[str, Callable[[Any, Work], Lengths]] = {
     "embedded": continuous_batch,
     "embedded, batch after batch": static_batches,
-    "embedded, cohort pass": fixed_pass(COHORT_PASS),
+    "embedded, sub-batch pass": fixed_pass(SUB_BATCH_PASS),
     "embedded, padded pass": fixed_pass(PADDED_PASS),
     "generate, 8 prompts at once": generate(8),
     "generate, 25 prompts at once": generate(25),

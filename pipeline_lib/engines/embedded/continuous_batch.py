@@ -4,7 +4,7 @@ The scheduler of the embedded engine, on token ids alone. Sequences with equal p
 prefill, finished ones leave at once, and waiting ones take their slots. The tokens of a sequence
 follow from its prompt, seed and decoding alone, up to rounding.
 
-Axes: S slots; B sequences being decoded, in the order of cohorts; R rows of a cohort; V vocabulary.
+Axes: S slots; B sequences being decoded, in the order of sub-batches; R rows of a sub-batch; V vocabulary.
 """
 
 import threading
@@ -18,18 +18,23 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipeline_lib.engines.embedded.cohorts import Cohort, choose_merge, make_cohort, merge_cohorts
-from pipeline_lib.engines.embedded.decode_pass import COHORT_PASS, DecodePass, choose_decode_pass
+from pipeline_lib.engines.embedded.decode_pass import SUB_BATCH_PASS, DecodePass, choose_decode_pass
 from pipeline_lib.engines.embedded.kv_blocks import KvPool
 from pipeline_lib.engines.embedded.prefill import Prefiller
 from pipeline_lib.engines.embedded.sequence_table import DrawnToken, SequenceRequest, SequenceTable
+from pipeline_lib.engines.embedded.sub_batches import (
+    SubBatch,
+    choose_merge,
+    make_sub_batch,
+    merge_sub_batches,
+)
 
 __all__ = ["ContinuousBatch", "DrawnToken", "SequenceRequest"]
 
 _ADMISSION_PARTS = 4
 """Sequences join once a quarter of the slots is free, or all of them fit: fewer, larger prefills."""
-_MIN_COHORT_LIMIT = 16
-"""Lower bound of the maximum cohort size, which is otherwise a quarter of the slots."""
+_MIN_SUB_BATCH_LIMIT = 16
+"""Lower bound of the maximum sub-batch size, which is otherwise a quarter of the slots."""
 
 
 @dataclass(kw_only=True)
@@ -55,7 +60,7 @@ class ContinuousBatch:
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     """Guards the three above."""
     _table: SequenceTable = field(init=False)
-    _cohorts: list[Cohort] = field(init=False, default_factory=list)
+    _sub_batches: list[SubBatch] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self._table = SequenceTable(self.max_sequences, self.eos_ids)
@@ -67,7 +72,7 @@ class ContinuousBatch:
     @cached_property
     def _prefiller(self) -> Prefiller:
         # The padded pass also serves sliding-window caches, which do not keep a whole prefix.
-        shares_prefix = self._decode is COHORT_PASS
+        shares_prefix = self._decode is SUB_BATCH_PASS
         return Prefiller(model=self.model, pad_id=self.pad_id, shares_prefix=shares_prefix)
 
     def add(self, requests: Sequence[SequenceRequest]) -> None:
@@ -110,9 +115,9 @@ class ContinuousBatch:
             self._waiting.clear()
             self._ids.clear()
             self._cancelled.clear()
-        for cohort in self._cohorts:
-            self.pool.release(cohort.block)
-        self._cohorts = []
+        for sub_batch in self._sub_batches:
+            self.pool.release(sub_batch.block)
+        self._sub_batches = []
         self._table = SequenceTable(self.max_sequences, self.eos_ids)
         self._prefiller.clear()
 
@@ -120,20 +125,20 @@ class ContinuousBatch:
     def idle(self) -> bool:
         """True if no sequence runs or waits."""
         with self._lock:
-            return not self._waiting and not self._cohorts
+            return not self._waiting and not self._sub_batches
 
     @torch.inference_mode()
     def step(self) -> list[DrawnToken]:
         """Admit waiting sequences, then draw one token for every running one."""
         self._drop_cancelled()
         joining, following = self._admit()
-        logits = [self._decode_cohorts()] if self._cohorts else []
-        parts = [*_split(joining, max(_MIN_COHORT_LIMIT, self._min_admission)), following]
+        logits = [self._decode_sub_batches()] if self._sub_batches else []
+        parts = [*_split(joining, max(_MIN_SUB_BATCH_LIMIT, self._min_admission)), following]
         # Each part with the one after it, whose first prompt may share the prefill of the part.
-        logits += [self._prefill_cohort(part, after) for part, after in pairwise(parts)]
+        logits += [self._prefill_sub_batch(part, after) for part, after in pairwise(parts)]
         if not logits:
             return []
-        # The logits are in the order of the cohorts: decoded ones, then new ones as appended.
+        # The logits are in the order of the sub-batches: decoded ones, then new ones as appended.
         drawn, ended_B = self._table.draw(self._slots(), torch.cat(logits))
         self._release(ended_B)
         with self._lock:
@@ -147,7 +152,7 @@ class ContinuousBatch:
         return -(-self.max_sequences // _ADMISSION_PARTS)
 
     def _slots(self) -> np.ndarray:
-        return np.concatenate([cohort.slots_R for cohort in self._cohorts])
+        return np.concatenate([sub_batch.slots_R for sub_batch in self._sub_batches])
 
     def _drop_cancelled(self) -> None:
         with self._lock:
@@ -165,10 +170,10 @@ class ContinuousBatch:
             joining = [self._waiting.popleft() for _ in range(count)]
             return joining, list(islice(self._waiting, 1))
 
-    def _prefill_cohort(
+    def _prefill_sub_batch(
         self, joining: Sequence[SequenceRequest], after: Sequence[SequenceRequest]
     ) -> torch.Tensor:
-        """Add a cohort of new sequences; returns the logits [R, V] of their first tokens."""
+        """Add a sub-batch of new sequences; returns the logits [R, V] of their first tokens."""
         states, cached = self._prefiller.prefill(
             [tuple(request.prompt_ids) for request in joining],
             next_prompt=tuple(after[0].prompt_ids) if after else None,
@@ -177,48 +182,48 @@ class ContinuousBatch:
             self._table.assign(request, cached_tokens=known)
             for request, known in zip(joining, cached, strict=True)
         ]
-        self._cohorts.append(make_cohort(states, np.array(slots), self.pool))
+        self._sub_batches.append(make_sub_batch(states, np.array(slots), self.pool))
         return torch.stack([state.logits_V for state in states])
 
-    def _decode_cohorts(self) -> torch.Tensor:
+    def _decode_sub_batches(self) -> torch.Tensor:
         """One forward pass over the newest tokens: logits [B, V]."""
-        while len(self._cohorts) > self._decode.max_cohorts:
-            pair = choose_merge(self._cohorts)
-            merged = merge_cohorts([self._cohorts[place] for place in pair], self.pool)
-            self._cohorts = [c for i, c in enumerate(self._cohorts) if i not in pair]
-            self._cohorts.append(merged)
-        for place, cohort in enumerate(self._cohorts):
-            if cohort.is_full:
-                self._cohorts[place] = merge_cohorts([cohort], self.pool)
+        while len(self._sub_batches) > self._decode.max_sub_batches:
+            pair = choose_merge(self._sub_batches)
+            merged = merge_sub_batches([self._sub_batches[place] for place in pair], self.pool)
+            self._sub_batches = [c for i, c in enumerate(self._sub_batches) if i not in pair]
+            self._sub_batches.append(merged)
+        for place, sub_batch in enumerate(self._sub_batches):
+            if sub_batch.is_full:
+                self._sub_batches[place] = merge_sub_batches([sub_batch], self.pool)
         slots_B = self._slots()
         tokens_B, positions_B = (
             torch.from_numpy(values_S[slots_B]).to(self.model.device)
             for values_S in (self._table.last_S, self._table.positions_S)
         )
-        logits_BV = self._decode.run(self.model, self._cohorts, tokens_B, positions_B)
-        for cohort in self._cohorts:
-            cohort.length += 1
+        logits_BV = self._decode.run(self.model, self._sub_batches, tokens_B, positions_B)
+        for sub_batch in self._sub_batches:
+            sub_batch.length += 1
         return logits_BV
 
     def _release(self, ended_B: np.ndarray) -> None:
-        """Drop sequences, and cohorts that become empty."""
+        """Drop sequences, and sub-batches that become empty."""
         if not ended_B.any():
             return
         self._table.release(self._slots()[ended_B])
-        bounds = np.cumsum([cohort.size for cohort in self._cohorts])[:-1]
+        bounds = np.cumsum([sub_batch.size for sub_batch in self._sub_batches])[:-1]
         remaining = []
-        for cohort, ended_R in zip(self._cohorts, np.split(ended_B, bounds), strict=True):
+        for sub_batch, ended_R in zip(self._sub_batches, np.split(ended_B, bounds), strict=True):
             if ended_R.all():
-                self.pool.release(cohort.block)
+                self.pool.release(sub_batch.block)
                 continue
             if ended_R.any():
-                cohort.drop(ended_R)
-            remaining.append(cohort)
-        self._cohorts = remaining
+                sub_batch.drop(ended_R)
+            remaining.append(sub_batch)
+        self._sub_batches = remaining
 
 
 def _split(requests: Sequence[SequenceRequest], most: int) -> Iterator[list[SequenceRequest]]:
-    """The sequences of one cohort each, at most ``most`` unless they share a prompt."""
+    """The sequences of one sub-batch each, at most ``most`` unless they share a prompt."""
     part: list[SequenceRequest] = []
     for _, same in groupby(requests, key=lambda request: tuple(request.prompt_ids)):
         group = list(same)

@@ -1,11 +1,11 @@
 """One decoding step of the model: the newest token of every sequence in, next-token logits out.
 
-Two implementations. `COHORT_PASS` attends cohort by cohort and reads only each cohort's columns.
+Two implementations. `SUB_BATCH_PASS` attends sub-batch by sub-batch and reads only each sub-batch's columns.
 `PADDED_PASS` gives all sequences to the model's own attention as one padded batch, which works for
 every key-value cache of transformers. `choose_decode_pass` compares them once per model on a few
 tokens of its own text, and takes the first where both agree.
 
-Axes: B sequences of all cohorts in order, R rows and C columns of the single cohort of the padded
+Axes: B sequences of all sub-batches in order, R rows and C columns of the single sub-batch of the padded
 pass, V vocabulary.
 """
 
@@ -22,18 +22,18 @@ from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from typing_extensions import override
 
-from pipeline_lib.engines.embedded.cohorts import (
-    ATTENTION,
-    Cohort,
-    UnsupportedAttentionError,
-    make_cohort,
-    merge_cohorts,
-)
 from pipeline_lib.engines.embedded.kv_blocks import KvPool
 from pipeline_lib.engines.embedded.prefill import prefill
+from pipeline_lib.engines.embedded.sub_batches import (
+    ATTENTION,
+    SubBatch,
+    UnsupportedAttentionError,
+    make_sub_batch,
+    merge_sub_batches,
+)
 from pipeline_lib.errors import BadInputError
 
-_MAX_COHORTS = 8
+_MAX_SUB_BATCHES = 8
 """More are merged: each costs a few kernel calls per layer."""
 _TOLERANCE = {torch.float32: 1e-3, torch.float64: 1e-6}
 """Largest difference of logits at which two passes agree, relative to the largest logit."""
@@ -44,54 +44,56 @@ _TRIAL_LENGTHS = (11, 6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodePass:
-    """One implementation of the step, for at most ``max_cohorts`` cohorts."""
+    """One implementation of the step, for at most ``max_sub_batches`` sub-batches."""
 
     name: str
-    max_cohorts: int
-    run: Callable[[Any, Sequence[Cohort], torch.Tensor, torch.Tensor], torch.Tensor]
-    """From the model, cohorts with a spare column each, tokens [B] and their positions [B]: float32
+    max_sub_batches: int
+    run: Callable[[Any, Sequence[SubBatch], torch.Tensor, torch.Tensor], torch.Tensor]
+    """From the model, sub-batches with a spare column each, tokens [B] and their positions [B]: float32
     logits [B, V]. Keys and values are written to the spare column."""
 
 
-def _run_cohorts(
-    model: Any, cohorts: Sequence[Cohort], tokens_B: torch.Tensor, positions_B: torch.Tensor
+def _run_sub_batches(
+    model: Any, sub_batches: Sequence[SubBatch], tokens_B: torch.Tensor, positions_B: torch.Tensor
 ) -> torch.Tensor:
-    for cohort in cohorts:
-        cohort.mask_RHC[:, :, cohort.length] = 0
+    for sub_batch in sub_batches:
+        sub_batch.mask_RHC[:, :, sub_batch.length] = 0
     output = model(
         input_ids=tokens_B[:, None],
         position_ids=positions_B[:, None],
         use_cache=False,
-        cohorts=cohorts,
+        sub_batches=sub_batches,
     )
     logits_BV: torch.Tensor = output.logits[:, -1].float()
     return logits_BV
 
 
 def _run_padded(
-    model: Any, cohorts: Sequence[Cohort], tokens_B: torch.Tensor, positions_B: torch.Tensor
+    model: Any, sub_batches: Sequence[SubBatch], tokens_B: torch.Tensor, positions_B: torch.Tensor
 ) -> torch.Tensor:
-    [cohort] = cohorts
-    cohort.mask_RHC[:, :, cohort.length] = 0
-    columns_C = torch.arange(cohort.length - cohort.used_columns, cohort.length + 1)
-    seen_RC = columns_C >= torch.from_numpy(cohort.starts_R)[:, None]
+    [sub_batch] = sub_batches
+    sub_batch.mask_RHC[:, :, sub_batch.length] = 0
+    columns_C = torch.arange(sub_batch.length - sub_batch.used_columns, sub_batch.length + 1)
+    seen_RC = columns_C >= torch.from_numpy(sub_batch.starts_R)[:, None]
     output = model(
         input_ids=tokens_B[:, None],
         attention_mask=seen_RC.long().to(tokens_B.device),
         position_ids=positions_B[:, None],
-        past_key_values=_cache_of(cohort),
+        past_key_values=_cache_of(sub_batch),
         use_cache=True,
     )
     logits_BV: torch.Tensor = output.logits[:, -1].float()
     return logits_BV
 
 
-COHORT_PASS = DecodePass(name="cohort pass", max_cohorts=_MAX_COHORTS, run=_run_cohorts)
-PADDED_PASS = DecodePass(name="padded pass", max_cohorts=1, run=_run_padded)
+SUB_BATCH_PASS = DecodePass(
+    name="sub-batch pass", max_sub_batches=_MAX_SUB_BATCHES, run=_run_sub_batches
+)
+PADDED_PASS = DecodePass(name="padded pass", max_sub_batches=1, run=_run_padded)
 
 
-class _CohortLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """A cohort as one layer of a transformers cache: written in place, read as a view."""
+class _SubBatchLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """A sub-batch as one layer of a transformers cache: written in place, read as a view."""
 
     def __init__(self, keys_RHCD: torch.Tensor, values_RHCD: torch.Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -111,14 +113,14 @@ class _CohortLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return self._seen[0].shape[2] - 1
 
 
-def _cache_of(cohort: Cohort) -> Cache:
+def _cache_of(sub_batch: SubBatch) -> Cache:
     seen = (
-        slice(cohort.size),
+        slice(sub_batch.size),
         slice(None),
-        slice(cohort.length - cohort.used_columns, cohort.length + 1),
+        slice(sub_batch.length - sub_batch.used_columns, sub_batch.length + 1),
     )
-    blocks = zip(cohort.block.keys, cohort.block.values, strict=True)
-    return Cache(layers=[_CohortLayer(keys[seen], values[seen]) for keys, values in blocks])
+    blocks = zip(sub_batch.block.keys, sub_batch.block.values, strict=True)
+    return Cache(layers=[_SubBatchLayer(keys[seen], values[seen]) for keys, values in blocks])
 
 
 _CHOSEN: "weakref.WeakKeyDictionary[Any, DecodePass]" = weakref.WeakKeyDictionary()
@@ -150,7 +152,7 @@ def _choose(model: Any) -> DecodePass:
     model.set_attn_implementation(ATTENTION)
     try:
         if _passes_agree(model):
-            return COHORT_PASS
+            return SUB_BATCH_PASS
     except (UnsupportedAttentionError, TypeError):
         # Options without support, or a model that does not pass keywords on to its attention.
         pass
@@ -161,15 +163,15 @@ def _choose(model: Any) -> DecodePass:
 def _passes_agree(model: Any) -> bool:
     """True if both passes give the same logits for two sequences of different length.
 
-    In half precision, rounding alone may exceed the tolerance; the cohort pass must then be as close
+    In half precision, rounding alone may exceed the tolerance; the sub-batch pass must then be as close
     to float32 as the padded pass is.
     """
     ids = _trial_tokens(model)
-    cohort_BV = _trial_logits(model, COHORT_PASS, ids)
+    sub_batch_BV = _trial_logits(model, SUB_BATCH_PASS, ids)
     padded_BV = _trial_logits(model, PADDED_PASS, ids)
     if model.dtype in _TOLERANCE:
-        return _relative_error(cohort_BV, padded_BV) <= _TOLERANCE[model.dtype]
-    if _relative_error(cohort_BV, padded_BV) <= _TOLERANCE_HALF_PRECISION:
+        return _relative_error(sub_batch_BV, padded_BV) <= _TOLERANCE[model.dtype]
+    if _relative_error(sub_batch_BV, padded_BV) <= _TOLERANCE_HALF_PRECISION:
         return True
     try:
         with _in_float32(model):
@@ -177,7 +179,7 @@ def _passes_agree(model: Any) -> bool:
     except RuntimeError:
         return False
     rounding = _relative_error(padded_BV, exact_BV)
-    return _relative_error(cohort_BV, exact_BV) <= max(_TOLERANCE_HALF_PRECISION, rounding)
+    return _relative_error(sub_batch_BV, exact_BV) <= max(_TOLERANCE_HALF_PRECISION, rounding)
 
 
 def _relative_error(logits_BV: torch.Tensor, reference_BV: torch.Tensor) -> float:
@@ -195,10 +197,12 @@ def _trial_logits(model: Any, decode: DecodePass, ids: Sequence[int]) -> torch.T
     positions_B = torch.tensor(_TRIAL_LENGTHS, device=model.device)
     pool = KvPool()
     states = prefill(model, prompts, pad_id=0)
-    cohorts = [make_cohort([state], np.array([row]), pool) for row, state in enumerate(states)]
-    if decode.max_cohorts < len(cohorts):
-        cohorts = [merge_cohorts(cohorts, pool)]
-    return decode.run(model, cohorts, tokens_B, positions_B)
+    sub_batches = [
+        make_sub_batch([state], np.array([row]), pool) for row, state in enumerate(states)
+    ]
+    if decode.max_sub_batches < len(sub_batches):
+        sub_batches = [merge_sub_batches(sub_batches, pool)]
+    return decode.run(model, sub_batches, tokens_B, positions_B)
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pipeline_lib.engines.embedded.cohorts import ATTENTION
+from pipeline_lib.engines.embedded.sub_batches import ATTENTION
 from pipeline_lib.train.bfloat16_products import bfloat16_products
 
 IDS = torch.arange(24).reshape(2, 12)

@@ -8,7 +8,11 @@ import transformers
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from pipeline_lib.engines.embedded.decode_pass import COHORT_PASS, PADDED_PASS, choose_decode_pass
+from pipeline_lib.engines.embedded.decode_pass import (
+    PADDED_PASS,
+    SUB_BATCH_PASS,
+    choose_decode_pass,
+)
 from pipeline_lib.errors import BadInputError
 from tests.unit.engines.embedded.decoded_sequences import (
     batch_of,
@@ -56,15 +60,15 @@ LATENT = SMALL | {
 }
 
 MODELS = {
-    "grouped heads": ("Llama", GROUPED, COHORT_PASS),
-    "biases": ("Qwen2", GROUPED, COHORT_PASS),
-    "normed queries": ("Qwen3", GROUPED | {"head_dim": 8}, COHORT_PASS),
+    "grouped heads": ("Llama", GROUPED, SUB_BATCH_PASS),
+    "biases": ("Qwen2", GROUPED, SUB_BATCH_PASS),
+    "normed queries": ("Qwen3", GROUPED | {"head_dim": 8}, SUB_BATCH_PASS),
     "learned positions": (
         "GPT2",
         {k: OLD[k] for k in OLD if k != "hidden_size"} | {"n_embd": 32, "n_layer": 2, "n_head": 4},
-        COHORT_PASS,
+        SUB_BATCH_PASS,
     ),
-    "parallel residuals": ("GPTNeoX", SMALL, COHORT_PASS),
+    "parallel residuals": ("GPTNeoX", SMALL, SUB_BATCH_PASS),
     "sliding window": ("Mistral", GROUPED | {"sliding_window": 8}, PADDED_PASS),
     "capped scores": (
         "Gemma2",
@@ -120,7 +124,7 @@ def test_an_adapter_is_applied():
     with torch.random.fork_rng():
         torch.manual_seed(5)
         model = get_peft_model(base, config, autocast_adapter_dtype=False).eval()
-    assert choose_decode_pass(model) is COHORT_PASS
+    assert choose_decode_pass(model) is SUB_BATCH_PASS
     batch = batch_of(model, max_sequences=4)
     batch.add(sequences)
     drawn = tokens_of(run_until_idle(batch))
@@ -128,15 +132,15 @@ def test_an_adapter_is_applied():
     assert drawn != plain
 
 
-def with_error(model: Any, *, cohort: float, padded: float) -> Any:
-    """``model`` with an error in its own precision, as a share of the largest logit: ``cohort`` in
-    the cohort pass, ``padded`` in the padded pass. In other precisions it is exact.
+def with_error(model: Any, *, sub_batch: float, padded: float) -> Any:
+    """``model`` with an error in its own precision, as a share of the largest logit: ``sub_batch`` in
+    the sub-batch pass, ``padded`` in the padded pass. In other precisions it is exact.
     """
     own_dtype = model.dtype
 
     def disturb(_module: Any, _args: Any, kwargs: Any, output: Any) -> None:
         if output.logits.dtype == own_dtype:
-            share = padded if kwargs["use_cache"] else cohort
+            share = padded if kwargs["use_cache"] else sub_batch
             output.logits[..., 9] += share * output.logits.abs().max()
 
     model.register_forward_hook(disturb, with_kwargs=True)
@@ -144,24 +148,24 @@ def with_error(model: Any, *, cohort: float, padded: float) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "cohort", "padded", "expected"),
+    ("dtype", "sub_batch", "padded", "expected"),
     [
-        (torch.float32, 5e-4, 0, COHORT_PASS),
+        (torch.float32, 5e-4, 0, SUB_BATCH_PASS),
         (torch.float32, 5e-3, 0, PADDED_PASS),
         (torch.float32, 0, 5e-3, PADDED_PASS),
-        (torch.bfloat16, 0.02, 0, COHORT_PASS),
+        (torch.bfloat16, 0.02, 0, SUB_BATCH_PASS),
         (torch.bfloat16, 0.3, 0, PADDED_PASS),
-        (torch.bfloat16, 0, 0.3, COHORT_PASS),
-        (torch.bfloat16, -0.2, 0.3, COHORT_PASS),
+        (torch.bfloat16, 0, 0.3, SUB_BATCH_PASS),
+        (torch.bfloat16, -0.2, 0.3, SUB_BATCH_PASS),
         (torch.bfloat16, -0.3, 0.2, PADDED_PASS),
     ],
 )
-def test_a_pass_is_chosen_by_its_distance_from_float32(dtype, cohort, padded, expected):
-    """In float32 the passes must agree to 0.1 % of the largest logit. In bfloat16 the cohort pass may
+def test_a_pass_is_chosen_by_its_distance_from_float32(dtype, sub_batch, padded, expected):
+    """In float32 the passes must agree to 0.1 % of the largest logit. In bfloat16 the sub-batch pass may
     be off by 5 %, or by as much as the padded one. Rounding is about 2 %, far less than the
     differences between the cases.
     """
-    model = with_error(made("Llama", GROUPED).to(dtype), cohort=cohort, padded=padded)
+    model = with_error(made("Llama", GROUPED).to(dtype), sub_batch=sub_batch, padded=padded)
     weights = {name: weight.clone() for name, weight in model.named_parameters()}
     assert choose_decode_pass(model) is expected
     for name, weight in model.named_parameters():
@@ -171,7 +175,7 @@ def test_a_pass_is_chosen_by_its_distance_from_float32(dtype, cohort, padded, ex
 
 def test_a_half_precision_model_without_float32_form_takes_the_padded_pass():
     """It reads a submodule's weight without calling it, so that float32 meets bfloat16."""
-    model = with_error(made("Llama", GROUPED).to(torch.bfloat16), cohort=0, padded=0.3)
+    model = with_error(made("Llama", GROUPED).to(torch.bfloat16), sub_batch=0, padded=0.3)
     block = model.model.layers[0].mlp
 
     def forward(hidden: torch.Tensor) -> torch.Tensor:
@@ -193,7 +197,7 @@ def test_passes_are_tried_on_the_models_own_text():
         lambda _module, _args, kwargs: tried.update(kwargs["input_ids"].flatten().tolist()),
         with_kwargs=True,
     )
-    assert choose_decode_pass(model) is COHORT_PASS
+    assert choose_decode_pass(model) is SUB_BATCH_PASS
     assert tried - {0} == set(own) - {0}
 
 

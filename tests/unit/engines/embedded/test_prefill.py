@@ -66,7 +66,7 @@ def test_a_common_prefix_is_computed_once(model, positions):
 
 
 def test_sequences_from_a_common_prefix_equal_generate(model):
-    """Greedy, in batches that need several cohorts; one prompt is itself a prefix of others."""
+    """Greedy, in batches that need several sub-batches; one prompt is itself a prefix of others."""
     tails = [[5], [3, 3], [4, 2, 5], [2] * 9, [3, 4, 4, 4, 2]]
     prompts = [PREFIX, *([*PREFIX, *tail] for tail in tails)]
     sequences = [sequence(i, prompts[i % 6], limit=10 + i) for i in range(24)]

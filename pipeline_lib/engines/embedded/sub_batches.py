@@ -1,6 +1,6 @@
-"""Cohorts: sequences that are decoded in lockstep, in one rectangle of keys and values.
+"""Sub-batches: sequences that are decoded in lockstep, in one rectangle of keys and values.
 
-A batch holds several cohorts. The sequences of one joined at about the same time; their newest
+A batch holds several sub-batches. The sequences of one joined at about the same time; their newest
 tokens are in the same column. Three sequences with prompts of 4, 2 and 3 tokens, after two steps:
 
     column    0  1  2  3  4  5  6  7
@@ -11,13 +11,13 @@ tokens are in the same column. Three sequences with prompts of 4, 2 and 3 tokens
 
     p prompt, d decoded, - padding (masked), . spare columns (masked)
 
-Padding within a cohort is at most the spread of its prompt lengths, however long the older cohorts
+Padding within a sub-batch is at most the spread of its prompt lengths, however long the older sub-batches
 have grown, so attention reads little that is masked.
 
-transformers calls attention functions that are registered by name; the function `ATTENTION` gets the cohorts of a
-step as the keyword ``cohorts`` of the model's call. Without it, it is plain sdpa.
+transformers calls attention functions that are registered by name; the function `ATTENTION` gets the sub-batches of a
+step as the keyword ``sub_batches`` of the model's call. Without it, it is plain sdpa.
 
-Axes: B sequences of all cohorts in order, N tensors of one shape, R rows of a cohort (one per sequence), Q query
+Axes: B sequences of all sub-batches in order, N tensors of one shape, R rows of a sub-batch (one per sequence), Q query
 heads, H key-value heads, G query heads of one key-value head, C columns, D channels.
 """
 
@@ -38,7 +38,7 @@ from pipeline_lib.engines.embedded.prefill import PromptState
 
 
 @dataclass(slots=True, kw_only=True)
-class Cohort:
+class SubBatch:
     """Row r of the block holds the sequence in ``slots_R[r]``, in columns ``starts_R[r]:length``.
 
     The block may have further rows, of sequences that have ended.
@@ -81,8 +81,8 @@ class Cohort:
         self.slots_R, self.starts_R = self.slots_R[:left], self.starts_R[:left]
 
 
-def make_cohort(states: Sequence[PromptState], slots_R: np.ndarray, pool: KvPool) -> Cohort:
-    """A cohort of new sequences: row r has slot ``slots_R[r]`` and the prompt ``states[r]``."""
+def make_sub_batch(states: Sequence[PromptState], slots_R: np.ndarray, pool: KvPool) -> SubBatch:
+    """A sub-batch of new sequences: row r has slot ``slots_R[r]`` and the prompt ``states[r]``."""
     lengths_R = np.array([len(state.tokens) for state in states])
     length = int(lengths_R.max())
     columns = length + _spare_columns(length)
@@ -92,35 +92,35 @@ def make_cohort(states: Sequence[PromptState], slots_R: np.ndarray, pool: KvPool
         count = len(list(same))
         states[row].write(block, slice(row, row + count), end=length)
         row += count
-    return _cohort(block, slots_R, length - lengths_R, length)
+    return _sub_batch(block, slots_R, length - lengths_R, length)
 
 
-def merge_cohorts(cohorts: Sequence[Cohort], pool: KvPool) -> Cohort:
-    """One cohort of all sequences, in order, with new spare columns; the old blocks are released."""
-    length = max(cohort.used_columns for cohort in cohorts)
-    rows = sum(cohort.size for cohort in cohorts)
+def merge_sub_batches(sub_batches: Sequence[SubBatch], pool: KvPool) -> SubBatch:
+    """One sub-batch of all sequences, in order, with new spare columns; the old blocks are released."""
+    length = max(sub_batch.used_columns for sub_batch in sub_batches)
+    rows = sum(sub_batch.size for sub_batch in sub_batches)
     columns = length + _spare_columns(length)
-    block = pool.allocate(cohorts[0].block.shape, rows=rows, columns=columns)
+    block = pool.allocate(sub_batches[0].block.shape, rows=rows, columns=columns)
     row = 0
     starts = []
-    for cohort in cohorts:
-        used, size = cohort.used_columns, cohort.size
-        for mine, theirs in zip(cohort.block.slabs, block.slabs, strict=True):
+    for sub_batch in sub_batches:
+        used, size = sub_batch.used_columns, sub_batch.size
+        for mine, theirs in zip(sub_batch.block.slabs, block.slabs, strict=True):
             theirs[:, row : row + size, :, length - used : length] = mine[
-                :, :size, :, cohort.length - used : cohort.length
+                :, :size, :, sub_batch.length - used : sub_batch.length
             ]
-        starts.append(cohort.starts_R + (length - cohort.length))
+        starts.append(sub_batch.starts_R + (length - sub_batch.length))
         row += size
-        pool.release(cohort.block)
-    slots_R = np.concatenate([cohort.slots_R for cohort in cohorts])
-    return _cohort(block, slots_R, np.concatenate(starts), length)
+        pool.release(sub_batch.block)
+    slots_R = np.concatenate([sub_batch.slots_R for sub_batch in sub_batches])
+    return _sub_batch(block, slots_R, np.concatenate(starts), length)
 
 
-def _cohort(block: KvBlock, slots_R: np.ndarray, starts_R: np.ndarray, length: int) -> Cohort:
+def _sub_batch(block: KvBlock, slots_R: np.ndarray, starts_R: np.ndarray, length: int) -> SubBatch:
     columns_C = torch.arange(block.columns)
     masked_RC = (columns_C < torch.from_numpy(starts_R)[:, None]) | (columns_C >= length)
     heads = block.keys[0].shape[1]
-    return Cohort(
+    return SubBatch(
         slots_R=slots_R,
         starts_R=starts_R,
         length=length,
@@ -137,18 +137,18 @@ def _spare_columns(length: int) -> int:
     return 8 + math.isqrt(4 * length)
 
 
-def choose_merge(cohorts: Sequence[Cohort]) -> tuple[int, int]:
-    """Indices of the two cohorts whose merge adds the fewest padded columns."""
-    order = sorted(range(len(cohorts)), key=lambda place: cohorts[place].used_columns)
+def choose_merge(sub_batches: Sequence[SubBatch]) -> tuple[int, int]:
+    """Indices of the two sub-batches whose merge adds the fewest padded columns."""
+    order = sorted(range(len(sub_batches)), key=lambda place: sub_batches[place].used_columns)
 
     def padding(pair: tuple[int, int]) -> int:
-        shorter, longer = (cohorts[place] for place in pair)
+        shorter, longer = (sub_batches[place] for place in pair)
         return shorter.size * (longer.used_columns - shorter.used_columns)
 
     return min(pairwise(order), key=padding)
 
 
-ATTENTION = "reasonloop_cohorts"
+ATTENTION = "reasonloop_sub_batches"
 
 # Options that do not affect one new token which attends to everything in the cache.
 _WITHOUT_EFFECT = frozenset(
@@ -168,11 +168,11 @@ def _attention(  # noqa: PLR0913 - transformers' signature
     attention_mask: torch.Tensor | None,
     *,
     scaling: float | None = None,
-    cohorts: Sequence[Cohort] | None = None,
+    sub_batches: Sequence[SubBatch] | None = None,
     **options: Any,
 ) -> tuple[torch.Tensor, None]:
     """The function that transformers calls: output [B, 1, Q, D]."""
-    if cohorts is None:
+    if sub_batches is None:
         output, _ = sdpa_attention_forward(
             module,
             query_BQ1D,
@@ -188,7 +188,7 @@ def _attention(  # noqa: PLR0913 - transformers' signature
         for name, value in options.items()
         if value is not None and value is not False and name not in _WITHOUT_EFFECT
     ]
-    kept = cohorts[0].block.keys[module.layer_idx].shape[1::2]
+    kept = sub_batches[0].block.keys[module.layer_idx].shape[1::2]
     if unknown or attention_mask is not None or key_BH1D.shape[1:] != (kept[0], 1, kept[1]):
         raise UnsupportedAttentionError(
             f"options {unknown}, keys {tuple(key_BH1D.shape[1:])}, kept {kept}"
@@ -196,7 +196,7 @@ def _attention(  # noqa: PLR0913 - transformers' signature
     if scaling is None:
         scaling = query_BQ1D.shape[-1] ** -0.5
     output_BQD = attend(
-        cohorts,
+        sub_batches,
         layer=module.layer_idx,
         query_BQD=query_BQ1D[:, :, 0] * scaling,
         key_BHD=key_BH1D[:, :, 0],
@@ -206,14 +206,14 @@ def _attention(  # noqa: PLR0913 - transformers' signature
 
 
 def attend(
-    cohorts: Sequence[Cohort],
+    sub_batches: Sequence[SubBatch],
     *,
     layer: int,
     query_BQD: torch.Tensor,
     key_BHD: torch.Tensor,
     value_BHD: torch.Tensor,
 ) -> torch.Tensor:
-    """Write keys and values to column ``length`` of each cohort, and attend up to it: [B, Q, D].
+    """Write keys and values to column ``length`` of each sub-batch, and attend up to it: [B, Q, D].
 
     The mask must already admit that column. Queries are scaled.
     """
@@ -221,18 +221,18 @@ def attend(
     group = query_BQD.shape[1] // heads
     output_BQD = query_BQD.new_empty(*query_BQD.shape[:2], value_BHD.shape[-1])
     row = 0
-    for cohort in cohorts:
-        rows = slice(row, row + cohort.size)
+    for sub_batch in sub_batches:
+        rows = slice(row, row + sub_batch.size)
         row = rows.stop
-        keys_RHCD = cohort.block.keys[layer][: cohort.size]
-        values_RHCD = cohort.block.values[layer][: cohort.size]
-        keys_RHCD[:, :, cohort.length] = key_BHD[rows]
-        values_RHCD[:, :, cohort.length] = value_BHD[rows]
+        keys_RHCD = sub_batch.block.keys[layer][: sub_batch.size]
+        values_RHCD = sub_batch.block.values[layer][: sub_batch.size]
+        keys_RHCD[:, :, sub_batch.length] = key_BHD[rows]
+        values_RHCD[:, :, sub_batch.length] = value_BHD[rows]
         # Rows and heads as one axis: bmm reads such a view in place, matmul would copy it. Masked
         # columns are read, too: skipping them breaks the contiguous read, which costs far more.
-        rows_heads = cohort.size * heads
+        rows_heads = sub_batch.size * heads
         scores = torch.baddbmm(
-            cohort.mask_RHC[: cohort.size].view(rows_heads, 1, -1),
+            sub_batch.mask_RHC[: sub_batch.size].view(rows_heads, 1, -1),
             query_BQD[rows].reshape(rows_heads, group, -1),
             keys_RHCD.flatten(0, 1).mT,
         )
