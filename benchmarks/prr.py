@@ -25,9 +25,9 @@ import torch
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.params.prr import PrrLossParams, PrrModelParams
-from pipeline_lib.systems.prr.model.protocol import Batch, Carry, Sizes
+from pipeline_lib.systems.prr.model.batches import Batch, Carry, Sizes
 from pipeline_lib.systems.prr.model.saved_model import build_model
-from pipeline_lib.systems.prr.training.optimizer import AdamATan2
+from pipeline_lib.systems.prr.training.run_state import AdamATan2
 
 VOCAB_SIZE = 12
 MIB = 2**20

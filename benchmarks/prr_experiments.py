@@ -44,8 +44,8 @@ from pipeline_lib.study.statistics.intervals import wilson_interval
 from pipeline_lib.study.study import ALL
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
 from pipeline_lib.systems.prr.data.synthetic import SyntheticTask, make_task
+from pipeline_lib.systems.prr.evaluation.answers import branch_figures
 from pipeline_lib.systems.prr.evaluation.evaluate import EvaluatedSet, evaluate_set
-from pipeline_lib.systems.prr.evaluation.judged_rows import branch_figures
 from pipeline_lib.systems.prr.model.branches import core_passes
 from pipeline_lib.systems.prr.model.saved_model import load_model
 from pipeline_lib.systems.prr.study import model_series

@@ -9,7 +9,7 @@ from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.known.engine import ServedModel
 from pipeline_lib.engines.known.vllm import VLLM
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.systems.prr.evaluation.judged_rows import judge_batch
+from pipeline_lib.systems.prr.evaluation.answers import judge_batch
 from pipeline_lib.systems.prr.evaluation_folder import compute_device
 from tests.unit.systems.classmate.peer_models import save_peer
 from tests.unit.systems.prr.small_models import random_batch, small_prr, small_trm

@@ -11,8 +11,8 @@ from flows.cli.tables import print_counts
 from flows.run.terminal import say
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.prr.data import arc_builder, arc_source, synthetic
-from pipeline_lib.systems.prr.data.augmentation import NUM_DIHEDRALS
 from pipeline_lib.systems.prr.data.boards import BoardOptions, Maze, Sudoku, build_boards
+from pipeline_lib.systems.prr.data.grids import NUM_DIHEDRALS
 
 Output = Annotated[
     pathlib.Path,

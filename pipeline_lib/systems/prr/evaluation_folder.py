@@ -24,8 +24,8 @@ from pipeline_lib.systems.prr.data.dataset_files import (
     read_set,
 )
 from pipeline_lib.systems.prr.data.synthetic import read_answers
+from pipeline_lib.systems.prr.evaluation.answers import full_mask, grid_mask
 from pipeline_lib.systems.prr.evaluation.arc_votes import ArcVotes
-from pipeline_lib.systems.prr.evaluation.branch_answers import full_mask, grid_mask
 from pipeline_lib.systems.prr.evaluation.evaluate import (
     EvaluatedSet,
     PredictedBatch,

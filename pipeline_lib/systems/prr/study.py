@@ -23,15 +23,15 @@ from pipeline_lib.study.pages.page import Example, Page, Paper
 from pipeline_lib.study.pages.tables import Table, mapping_table
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, arm_names, make_study
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
-from pipeline_lib.systems.prr.evaluation.branch_answers import BranchIndices
-from pipeline_lib.systems.prr.evaluation.evaluate import EvaluatedSet
-from pipeline_lib.systems.prr.evaluation.judged_rows import (
+from pipeline_lib.systems.prr.evaluation.answers import (
     ORACLE,
+    BranchIndices,
     CoveredRows,
     branch_figures,
     decidable,
     right_by_rule,
 )
+from pipeline_lib.systems.prr.evaluation.evaluate import EvaluatedSet
 
 Names = npt.NDArray[np.str_]
 PICTURES_NAME = "pictures"

@@ -25,7 +25,16 @@ from pipeline_lib.seeding import child_generator
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.prr.data.arc_source import Subset
-from pipeline_lib.systems.prr.data.augmentation import Augmentation, draw_augmentation
+from pipeline_lib.systems.prr.data.grids import (
+    PAD,
+    VOCAB_SIZE,
+    Augmentation,
+    Colours,
+    Tokens,
+    draw_augmentation,
+    encode,
+    grid_to_array,
+)
 from pipeline_lib.systems.prr.data.set_writer import (
     Counts,
     OnProgress,
@@ -34,14 +43,6 @@ from pipeline_lib.systems.prr.data.set_writer import (
     open_split,
     write_identifiers,
     write_test_puzzles,
-)
-from pipeline_lib.systems.prr.data.vocabulary import (
-    PAD,
-    VOCAB_SIZE,
-    Colours,
-    Tokens,
-    encode,
-    grid_to_array,
 )
 
 _TRIES_PER_VERSION = 5

@@ -13,7 +13,7 @@ from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
 from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.raw_files import folder_rows
 from pipeline_lib.store.files import read_json
-from pipeline_lib.systems.prr.data.augmentation import SEPARATOR
+from pipeline_lib.systems.prr.data.grids import SEPARATOR
 
 _CHALLENGES = "_challenges.json"
 _SOLUTIONS = "_solutions.json"

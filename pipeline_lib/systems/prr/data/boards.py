@@ -23,7 +23,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.systems.prr.data.augmentation import NUM_DIHEDRALS, apply_dihedral
+from pipeline_lib.systems.prr.data.grids import NUM_DIHEDRALS, apply_dihedral
 from pipeline_lib.systems.prr.data.set_writer import (
     Counts,
     OnProgress,

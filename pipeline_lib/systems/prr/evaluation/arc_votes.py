@@ -21,13 +21,18 @@ from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.problems.arc_grids import Challenge
 from pipeline_lib.store.files import write_json
 from pipeline_lib.study.arc_score import arc_prize_score
-from pipeline_lib.systems.prr.data.augmentation import Augmentation, parse_version
 from pipeline_lib.systems.prr.data.dataset_files import (
     PuzzleSet,
     read_identifiers,
     read_test_puzzles,
 )
-from pipeline_lib.systems.prr.data.vocabulary import array_to_grid, crop, grid_to_array
+from pipeline_lib.systems.prr.data.grids import (
+    Augmentation,
+    array_to_grid,
+    crop,
+    grid_to_array,
+    parse_version,
+)
 from pipeline_lib.systems.prr.evaluation.evaluate import PredictedBatch
 
 Voters = Literal["picked", "all"]

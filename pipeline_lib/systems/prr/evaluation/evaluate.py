@@ -1,6 +1,6 @@
 """Evaluates a latent model on the test split of its data.
 
-Answers are judged in `judged_rows`; on ARC the answers of all versions also vote (`arc_votes`). Padding rows are
+Answers are judged in `answers`; on ARC the answers of all versions also vote (`arc_votes`). Padding rows are
 excluded.
 Legend: N examples, A right answers of an example, L tokens.
 """
@@ -14,17 +14,15 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.prr import PrrEvaluateParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
-from pipeline_lib.systems.prr.evaluation.branch_answers import (
+from pipeline_lib.systems.prr.evaluation.answers import (
     AnswerMask,
     AnswerTokens,
     BranchAnswers,
-    decode_answers,
-    full_mask,
-)
-from pipeline_lib.systems.prr.evaluation.judged_rows import (
     CoveredRows,
     JudgedRows,
     cover_batch,
+    decode_answers,
+    full_mask,
     joined,
     judge_batch,
 )

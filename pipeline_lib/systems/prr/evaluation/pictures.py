@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pipeline_lib.systems.prr.data.vocabulary import crop
+from pipeline_lib.systems.prr.data.grids import crop
 
 Tokens = npt.NDArray[np.uint8]
 

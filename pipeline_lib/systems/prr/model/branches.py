@@ -10,8 +10,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from pipeline_lib.params.prr import PrrModelParams
-from pipeline_lib.systems.prr.model.numerics import gaussian
-from pipeline_lib.systems.prr.model.protocol import Carry
+from pipeline_lib.systems.prr.model.batches import Carry
+from pipeline_lib.systems.prr.model.layers import gaussian
 
 
 class BranchVectors(nn.Module):

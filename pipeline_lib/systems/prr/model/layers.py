@@ -1,15 +1,19 @@
-"""Layers of the recursive core: RMS norm, SwiGLU, attention and post-norm blocks.
+"""Layers of the recursive core and its input: embeddings, RMS norm, SwiGLU, attention, post-norm blocks; precision and noise.
 
 Blocks have neither biases nor gains, so a latent keeps unit mean square over any number of passes.
+Puzzle vectors are sparse: many rows, each rarely used. They are a buffer, not a parameter; a step
+collects gradients of the rows in use, and `SignSgd` updates only these.
 
 Source: Jolicoeur-Martineau 2025 (arXiv:2510.04871); Shazeer 2020 (arXiv:2002.05202) for SwiGLU;
 Su et al. 2021 (arXiv:2104.09864) for rotary positions.
 
-Axes: N sequences (rows x branches), S positions with the prefix, D channels, H heads, C channels
-per head, X queries, keys and values.
+Axes: N sequences (rows x branches), B rows, P prefix positions, L positions of the sequence, S = P + L, D channels,
+H heads, C channels per head, X queries, keys and values.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +21,42 @@ from torch.nn import functional
 from typing_extensions import override
 
 from pipeline_lib.params.prr import PrrModelParams
+from pipeline_lib.systems.prr.model.batches import Batch, Sizes
+
+
+def compute_dtype(device: torch.device, precision: str) -> torch.dtype:
+    """Dtype of latents: ``precision``, where "auto" is bfloat16 on CUDA and float32 elsewhere."""
+    on_gpu = precision == "auto" and device.type == "cuda"
+    return torch.bfloat16 if on_gpu or precision == "bfloat16" else torch.float32
+
+
+def autocast(device: torch.device, precision: str) -> torch.autocast:
+    """Autocast to the compute dtype; disabled for float32. Weights stay float32."""
+    low = compute_dtype(device, precision) is torch.bfloat16
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=low)
+
+
+NoiseSource = torch.Generator | Sequence[torch.Generator] | None
+"""A generator for the batch, or one per row; None is torch's default."""
+
+
+def gaussian(like: Tensor, generator: NoiseSource) -> Tensor:
+    """Standard normal noise with the shape, dtype and device of ``like`` [B, ...].
+
+    Drawn on the generator's device, so a CPU generator gives the same noise for every device. With
+    one generator per row, the noise of a row is independent of the batch.
+    """
+    if isinstance(generator, Sequence):
+        rows = zip(like, generator, strict=True)
+        # Stacked first: one copy to the GPU instead of one per row.
+        return torch.stack([_draw(row, own) for row, own in rows]).to(like)
+    return _draw(like, generator).to(like)
+
+
+def _draw(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    device = like.device if generator is None else generator.device
+    return torch.randn(like.shape, generator=generator, device=device)
+
 
 _NORM_EPS = 1e-5
 _ROTARY_BASE = 10000.0
@@ -154,3 +194,53 @@ class Blocks(nn.Module):
         for layer in self.layers:
             latents_NSD = layer(latents_NSD)
         return latents_NSD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedRows:
+    """The puzzle vectors used by one training step, as a leaf of its autograd graph."""
+
+    ids_B: Tensor
+    real_B: Tensor
+    vectors_BD: Tensor
+    """Holds the gradient of the loss after the backward pass."""
+
+
+class PuzzleEmbedding(nn.Module):
+    """One vector per puzzle, initialised to zero."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(rows, width))
+        self.used: UsedRows | None = None
+
+    @override
+    def forward(self, batch: Batch) -> Tensor:
+        """Vectors [B, D]; with gradients enabled they are also stored in ``used``."""
+        vectors_BD = self.get_buffer("weight")[batch.puzzle_ids_B]
+        if torch.is_grad_enabled():
+            vectors_BD.requires_grad_()
+            self.used = UsedRows(
+                ids_B=batch.puzzle_ids_B, real_B=batch.real_B, vectors_BD=vectors_BD
+            )
+        return vectors_BD
+
+
+class InputEmbedding(nn.Module):
+    """Puzzle vector, zero prefix and token embeddings; a token has unit mean square."""
+
+    def __init__(self, sizes: Sizes, *, width: int, prefix: int) -> None:
+        super().__init__()
+        self.prefix = prefix
+        self.scale = math.sqrt(width)
+        self.tokens = nn.Embedding(sizes.vocab_size, width)
+        truncated_normal_(self.tokens.weight.data, std=1 / self.scale)
+        self.puzzles = PuzzleEmbedding(sizes.num_puzzle_ids, width)
+
+    @override
+    def forward(self, batch: Batch) -> Tensor:
+        """[B, S, D]."""
+        first_BD = self.puzzles(batch)
+        prefix_BPD = functional.pad(first_BD[:, None], (0, 0, 0, self.prefix - 1))
+        tokens_BLD = self.tokens(batch.inputs_BL)
+        return self.scale * torch.cat((prefix_BPD, tokens_BLD), dim=1)

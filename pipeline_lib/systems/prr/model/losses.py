@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from pipeline_lib.params.prr import PrrLossParams
-from pipeline_lib.systems.prr.model.protocol import IGNORED_LABEL, Batch
+from pipeline_lib.systems.prr.model.batches import IGNORED_LABEL, Batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

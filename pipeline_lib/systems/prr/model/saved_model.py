@@ -16,7 +16,7 @@ from pipeline_lib.store.files import atomic_file, read_checked, write_json, writ
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.prr.data.dataset_files import IDENTIFIERS_NAME, PuzzleSet
-from pipeline_lib.systems.prr.model.protocol import Sizes
+from pipeline_lib.systems.prr.model.batches import Sizes
 from pipeline_lib.systems.prr.model.prr import PrrModel
 from pipeline_lib.systems.prr.model.trm import TrmModel
 

@@ -15,10 +15,17 @@ from torch import Tensor, nn
 
 from pipeline_lib.params.prr import PrrModelParams
 from pipeline_lib.systems.prr.model import losses
-from pipeline_lib.systems.prr.model.embeddings import InputEmbedding
-from pipeline_lib.systems.prr.model.layers import Blocks, linear, truncated_normal_
-from pipeline_lib.systems.prr.model.numerics import NoiseSource, autocast, compute_dtype, gaussian
-from pipeline_lib.systems.prr.model.protocol import Batch, BranchOutput, Carry, Sizes, StepOutput
+from pipeline_lib.systems.prr.model.batches import Batch, BranchOutput, Carry, Sizes, StepOutput
+from pipeline_lib.systems.prr.model.layers import (
+    Blocks,
+    InputEmbedding,
+    NoiseSource,
+    autocast,
+    compute_dtype,
+    gaussian,
+    linear,
+    truncated_normal_,
+)
 
 _HALT_WEIGHT = 0.5
 _HALT_BIAS = -5.0

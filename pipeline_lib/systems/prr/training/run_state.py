@@ -1,26 +1,201 @@
-"""State of a training and its checkpoints: tensors as safetensors, the rest as JSON.
+"""State of a training: devices, optimizers, averaged weights, and checkpoints.
 
-There is no RNG state: the randomness of step n depends on the seed and n only. Tensors are named
-``model.NAME``, ``ema.NAME`` and ``optimizer.I.PARAMETER.NAME``. The carry is one file per process
-and is resharded when a training resumes with another number of processes.
+torchrun starts one process per device. Gradients are averaged explicitly rather than by DDP,
+because a training step is not a plain forward pass and puzzle vectors are not parameters.
+
+Checkpoints hold tensors as safetensors, the rest as JSON. There is no RNG state: the randomness of step n depends on
+the seed and n only. Tensors are named ``model.NAME``, ``ema.NAME`` and ``optimizer.I.PARAMETER.NAME``. The carry is one
+file per process and is resharded when a training resumes with another number of processes.
 """
 
+import math
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from typing_extensions import override
 
+from pipeline_lib.params.environment import environment
 from pipeline_lib.store.files import atomic_file, read_json, write_json
-from pipeline_lib.systems.prr.model.protocol import Carry
+from pipeline_lib.systems.prr.model.batches import Carry
+from pipeline_lib.systems.prr.model.layers import PuzzleEmbedding, UsedRows
 from pipeline_lib.systems.prr.model.prr import PrrModel
 from pipeline_lib.systems.prr.model.saved_model import to_storable
 from pipeline_lib.systems.prr.model.trm import TrmModel
-from pipeline_lib.systems.prr.training.devices import Devices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """Rank and device of this process among ``world`` processes."""
+
+    rank: int
+    world: int
+    device: torch.device
+
+    @property
+    def is_main(self) -> bool:
+        """True in rank 0, which writes files and reports progress."""
+        return self.rank == 0
+
+    def any(self, flag: bool) -> bool:  # noqa: FBT001 - the reduced value, not an option
+        """Logical or of ``flag`` over all processes."""
+        if self.world == 1:
+            return flag
+        shared = torch.tensor(float(flag), device=self.device)
+        dist.all_reduce(shared, op=dist.ReduceOp.MAX)
+        return bool(shared.item())
+
+    def barrier(self) -> None:
+        """Block until all processes arrive."""
+        if self.world > 1:
+            dist.barrier()
+
+    def sync_gradients(self, model: nn.Module) -> None:
+        """Average parameter gradients; gather the puzzle vectors in use with their gradients."""
+        if self.world == 1:
+            return
+        _average([p.grad for p in model.parameters() if p.grad is not None], self.world)
+        for module in model.modules():
+            if isinstance(module, PuzzleEmbedding) and module.used is not None:
+                module.used = _gather_rows(module.used, self.world)
+
+
+@contextmanager
+def join_process_group() -> Iterator[Devices]:
+    """A single process, or a member of the group started by torchrun."""
+    world = int(environment("WORLD_SIZE") or 1)
+    local = int(environment("LOCAL_RANK") or 0)
+    gpu = torch.cuda.is_available()
+    device = torch.device("cuda", local) if gpu else torch.device("cpu")
+    if gpu:
+        torch.cuda.set_device(device)
+    if world == 1:
+        yield Devices(rank=0, world=1, device=device)
+        return
+    dist.init_process_group("nccl" if gpu else "gloo")
+    try:
+        yield Devices(rank=dist.get_rank(), world=world, device=device)
+    finally:
+        dist.destroy_process_group()
+
+
+def _average(gradients: Iterable[Tensor], world: int) -> None:
+    """One all-reduce over the flattened gradients, since most are small."""
+    listed = list(gradients)
+    flat = torch.cat([gradient.reshape(-1) for gradient in listed])
+    dist.all_reduce(flat)
+    flat /= world
+    parts = torch.split(flat, [gradient.numel() for gradient in listed])
+    for gradient, part in zip(listed, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
+
+
+def _gather_rows(used: UsedRows, world: int) -> UsedRows:
+    """Rows of all processes with their gradients, ordered by rank."""
+
+    def gather(mine: Tensor) -> Tensor:
+        parts = [torch.empty_like(mine) for _ in range(world)]
+        dist.all_gather(parts, mine.contiguous())
+        return torch.cat(parts)
+
+    vectors_BD = gather(used.vectors_BD.detach())
+    if used.vectors_BD.grad is not None:
+        vectors_BD.grad = gather(used.vectors_BD.grad)
+    return UsedRows(
+        ids_B=gather(used.ids_B),
+        real_B=gather(used.real_B.to(torch.uint8)).bool(),
+        vectors_BD=vectors_BD,
+    )
+
+
+class AdamATan2(torch.optim.Optimizer):
+    """Adam with atan2(m, sqrt(v)) instead of m / (sqrt(v) + eps): bounded and scale-invariant.
+
+    Source: Everett et al. 2024 (arXiv:2407.05872), section 4.3.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[nn.Parameter],
+        *,
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.95),
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @override
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update every parameter that has a gradient; ``closure`` is not called."""
+        for group in self.param_groups:
+            moved: list[Tensor] = [
+                parameter for parameter in group["params"] if parameter.grad is not None
+            ]
+            if moved:
+                self._move(moved, group)
+
+    def _move(self, moved: list[Tensor], group: dict[str, Any]) -> None:
+        """Update a group with fused foreach kernels; launches would dominate otherwise."""
+        lr, (beta1, beta2) = group["lr"], group["betas"]
+        for parameter in moved:
+            if not self.state[parameter]:
+                self.state[parameter] = {
+                    "step": 0,
+                    "mean": torch.zeros_like(parameter),
+                    "square": torch.zeros_like(parameter),
+                }
+            self.state[parameter]["step"] += 1
+        gradients = [parameter.grad for parameter in moved if parameter.grad is not None]
+        means = [self.state[parameter]["mean"] for parameter in moved]
+        squares = [self.state[parameter]["square"] for parameter in moved]
+        torch._foreach_lerp_(means, gradients, 1 - beta1)
+        torch._foreach_mul_(squares, beta2)
+        torch._foreach_addcmul_(squares, gradients, gradients, value=1 - beta2)
+        torch._foreach_mul_(moved, 1 - lr * group["weight_decay"])
+        for parameter, mean, square in zip(moved, means, squares, strict=True):
+            step = self.state[parameter]["step"]
+            scale = square.sqrt() / math.sqrt(1 - beta2**step)
+            parameter.sub_(torch.atan2(mean, scale), alpha=lr / (1 - beta1**step))
+
+
+class SignSgd(torch.optim.Optimizer):
+    """Sign-SGD on the puzzle vectors of the last step's real rows.
+
+    Gradients are summed over rows with the same puzzle. Other vectors neither move nor decay.
+    """
+
+    def __init__(self, embedding: PuzzleEmbedding, *, lr: float, weight_decay: float = 0.0) -> None:
+        self.embedding = embedding
+        weight = embedding.get_buffer("weight")
+        super().__init__([weight], {"lr": lr, "weight_decay": weight_decay})
+
+    @override
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Update the vectors used since the last step; ``closure`` is not called."""
+        used = self.embedding.used
+        if used is None or used.vectors_BD.grad is None:
+            return
+        self.embedding.used = None
+        ids_U, gradients_UD = sum_by_id(used.ids_B[used.real_B], used.vectors_BD.grad[used.real_B])
+        group = self.param_groups[0]
+        weight_RD = self.embedding.get_buffer("weight")
+        kept_UD = weight_RD[ids_U] * (1 - group["lr"] * group["weight_decay"])
+        weight_RD[ids_U] = kept_UD - group["lr"] * gradients_UD.sign()
+
+
+def sum_by_id(ids_B: Tensor, gradients_BD: Tensor) -> tuple[Tensor, Tensor]:
+    """Distinct ids [U] and the sum of the gradients of each [U, D]."""
+    ids_U, places_B = torch.unique(ids_B, return_inverse=True)
+    sums_UD = gradients_BD.new_zeros(len(ids_U), gradients_BD.shape[1])
+    return ids_U, sums_UD.index_add_(0, places_B, gradients_BD)
 
 
 class Ema:

@@ -26,8 +26,7 @@ from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, data_digest, read_set
-from pipeline_lib.systems.prr.model.batches import TrainingBatches
-from pipeline_lib.systems.prr.model.protocol import StepOutput
+from pipeline_lib.systems.prr.model.batches import StepOutput, TrainingBatches
 from pipeline_lib.systems.prr.model.prr import PrrModel
 from pipeline_lib.systems.prr.model.saved_model import (
     KIND,
@@ -37,12 +36,14 @@ from pipeline_lib.systems.prr.model.saved_model import (
     save_model,
 )
 from pipeline_lib.systems.prr.model.trm import TrmModel
-from pipeline_lib.systems.prr.training.devices import Devices, join_process_group
-from pipeline_lib.systems.prr.training.optimizer import AdamATan2, SignSgd
 from pipeline_lib.systems.prr.training.run_state import (
+    AdamATan2,
+    Devices,
     Ema,
     RunState,
+    SignSgd,
     has_finite_weights,
+    join_process_group,
     load_state,
     save_carry,
     save_state,

@@ -6,7 +6,7 @@ import torch
 
 from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.params.prr import PrrLossParams, PrrModelParams, TrmParams
-from pipeline_lib.systems.prr.model.protocol import Batch, Sizes
+from pipeline_lib.systems.prr.model.batches import Batch, Sizes
 from pipeline_lib.systems.prr.model.prr import PrrModel
 from pipeline_lib.systems.prr.model.saved_model import build_model
 from pipeline_lib.systems.prr.model.trm import TrmModel

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 import torch
 
-from pipeline_lib.systems.prr.evaluation.judged_rows import judge_batch
-from pipeline_lib.systems.prr.training.optimizer import AdamATan2, SignSgd
+from pipeline_lib.systems.prr.evaluation.answers import judge_batch
+from pipeline_lib.systems.prr.training.run_state import AdamATan2, SignSgd
 from tests.unit.systems.prr.small_models import random_batch, small_prr, small_trm
 
 pytestmark = pytest.mark.gpu

@@ -8,8 +8,8 @@ from pipeline_lib.store import shards
 from pipeline_lib.study.statistics.intervals import wilson_interval
 from pipeline_lib.study.study import write_study
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
+from pipeline_lib.systems.prr.evaluation.answers import CoveredRows, JudgedRows
 from pipeline_lib.systems.prr.evaluation.evaluate import EvaluatedSet
-from pipeline_lib.systems.prr.evaluation.judged_rows import CoveredRows, JudgedRows
 from pipeline_lib.systems.prr.study import (
     Findings,
     attempts,

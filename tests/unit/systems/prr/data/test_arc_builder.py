@@ -13,14 +13,20 @@ from pipeline_lib.grids import Grid
 from pipeline_lib.problems.arc_grids import Challenge
 from pipeline_lib.systems.prr.data.arc_builder import ArcOptions, build_arc
 from pipeline_lib.systems.prr.data.arc_source import Subset, read_subset
-from pipeline_lib.systems.prr.data.augmentation import Augmentation, parse_version
 from pipeline_lib.systems.prr.data.dataset_files import (
     PuzzleSet,
     read_identifiers,
     read_set,
     read_test_puzzles,
 )
-from pipeline_lib.systems.prr.data.vocabulary import array_to_grid, crop, encode, grid_to_array
+from pipeline_lib.systems.prr.data.grids import (
+    Augmentation,
+    array_to_grid,
+    crop,
+    encode,
+    grid_to_array,
+    parse_version,
+)
 from pipeline_lib.systems.prr.evaluation.arc_votes import resolve_inputs, restore_grid
 from tests.unit.systems.prr.data.sample_sets import files_of
 from tests.unit.systems.prr.sample_puzzles import (

@@ -6,14 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.seeding import child_generator
-from pipeline_lib.systems.prr.data.augmentation import (
+from pipeline_lib.systems.prr.data.grids import (
     NUM_DIHEDRALS,
     Augmentation,
     apply_dihedral,
+    array_to_grid,
     draw_augmentation,
+    grid_to_array,
     parse_version,
 )
-from pipeline_lib.systems.prr.data.vocabulary import array_to_grid, grid_to_array
 from tests.unit.synthetic_grids import grids
 
 augmentations = st.builds(

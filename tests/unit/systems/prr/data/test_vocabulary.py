@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.systems.prr.data.vocabulary import (
+from pipeline_lib.systems.prr.data.grids import (
     END,
     PAD,
     VOCAB_SIZE,

@@ -26,9 +26,9 @@ from pipeline_lib.systems.prr.data.dataset_files import (
     read_set,
     read_test_puzzles,
 )
-from pipeline_lib.systems.prr.data.vocabulary import encode, grid_to_array
+from pipeline_lib.systems.prr.data.grids import encode, grid_to_array
+from pipeline_lib.systems.prr.evaluation.answers import BranchAnswers
 from pipeline_lib.systems.prr.evaluation.arc_votes import ArcVotes
-from pipeline_lib.systems.prr.evaluation.branch_answers import BranchAnswers
 from pipeline_lib.systems.prr.evaluation.evaluate import PredictedBatch
 from pipeline_lib.systems.prr.evaluation_folder import SUBMISSION_NAME, evaluate_on, show_on
 from pipeline_lib.systems.prr.model.saved_model import check_compatible

@@ -8,23 +8,20 @@ import torch
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.prr import PrrEvaluateParams, PrrLossParams
-from pipeline_lib.systems.prr.data.vocabulary import VOCAB_SIZE
-from pipeline_lib.systems.prr.evaluation.branch_answers import (
+from pipeline_lib.systems.prr.data.grids import VOCAB_SIZE
+from pipeline_lib.systems.prr.evaluation.answers import (
     PICKS,
     BranchAnswers,
+    branch_figures,
     decode_answers,
     grid_mask,
-    pick_by_majority,
-)
-from pipeline_lib.systems.prr.evaluation.evaluate import evaluate_set, predict_batches
-from pipeline_lib.systems.prr.evaluation.judged_rows import (
-    branch_figures,
     judge_batch,
+    pick_by_majority,
     right_by_rule,
 )
+from pipeline_lib.systems.prr.evaluation.evaluate import evaluate_set, predict_batches
 from pipeline_lib.systems.prr.evaluation.pictures import example_svg
-from pipeline_lib.systems.prr.model.batches import evaluation_batches
-from pipeline_lib.systems.prr.model.protocol import BranchOutput
+from pipeline_lib.systems.prr.model.batches import BranchOutput, evaluation_batches
 from pipeline_lib.systems.prr.model.saved_model import build_model, model_sizes
 from tests.unit.systems.prr.small_training import MODELS, small_set
 

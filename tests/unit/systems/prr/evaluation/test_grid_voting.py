@@ -9,9 +9,8 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.problems.arc_grids import Challenge, OpenPair, Pair
 from pipeline_lib.study.arc_score import arc_prize_score
-from pipeline_lib.systems.prr.data.augmentation import Augmentation
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
-from pipeline_lib.systems.prr.data.vocabulary import encode, grid_to_array
+from pipeline_lib.systems.prr.data.grids import Augmentation, encode, grid_to_array
 from pipeline_lib.systems.prr.evaluation.arc_votes import (
     GridVotes,
     known_solutions,

@@ -8,16 +8,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.systems.prr.evaluation.branch_answers import BranchAnswers, decode_answers
-from pipeline_lib.systems.prr.evaluation.judged_rows import (
+from pipeline_lib.systems.prr.evaluation.answers import (
+    BranchAnswers,
     branch_figures,
     cover_batch,
     decidable,
+    decode_answers,
     joined,
     judge_batch,
     right_by_rule,
 )
-from pipeline_lib.systems.prr.model.protocol import Batch, BranchOutput
+from pipeline_lib.systems.prr.model.batches import Batch, BranchOutput
 
 NUM_TOKENS = 4
 

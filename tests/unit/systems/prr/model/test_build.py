@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.params.prr import PrrModelParams
-from pipeline_lib.systems.prr.model.protocol import Sizes
+from pipeline_lib.systems.prr.model.batches import Sizes
 from pipeline_lib.systems.prr.model.saved_model import build_model
 
 ARC = Sizes(vocab_size=12, seq_len=900, num_puzzle_ids=3)

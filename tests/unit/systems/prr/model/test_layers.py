@@ -8,12 +8,12 @@ from pipeline_lib.systems.prr.model.layers import (
     Attention,
     Block,
     SwiGLU,
+    gaussian,
     hidden_width,
     linear,
     rms_norm,
     truncated_normal_,
 )
-from pipeline_lib.systems.prr.model.numerics import gaussian
 
 SMALL = PrrModelParams(width=16, heads=2, hidden_multiple=8)
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pipeline_lib.systems.prr.model.protocol import StepOutput
-from pipeline_lib.systems.prr.training.optimizer import AdamATan2
+from pipeline_lib.systems.prr.model.batches import StepOutput
+from pipeline_lib.systems.prr.training.run_state import AdamATan2
 from tests.unit.systems.prr.small_models import first_rows, random_batch, small_prr
 
 

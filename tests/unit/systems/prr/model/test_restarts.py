@@ -5,13 +5,13 @@ import torch
 
 from pipeline_lib.params.prr import PrrLossParams
 from pipeline_lib.systems.prr.model import losses
+from pipeline_lib.systems.prr.model.batches import Carry
 from pipeline_lib.systems.prr.model.branches import (
     BranchVectors,
     accumulate_demand,
     dead_and_overloaded,
     reinit_dead_branches,
 )
-from pipeline_lib.systems.prr.model.protocol import Carry
 from tests.unit.systems.prr.small_models import random_batch, small_prr
 
 # Branches 0 and 1 give equal answers; 3 covers all examples that 2 does not.

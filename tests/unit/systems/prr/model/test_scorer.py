@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pipeline_lib.params.prr import PrrModelParams
-from pipeline_lib.systems.prr.model.scorer import Scorer
+from pipeline_lib.systems.prr.model.prr import Scorer
 from tests.unit.systems.prr.small_models import SIZES
 
 WIDTH = 8

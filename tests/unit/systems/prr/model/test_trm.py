@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pipeline_lib.systems.prr.training.optimizer import AdamATan2
+from pipeline_lib.systems.prr.training.run_state import AdamATan2
 from tests.unit.systems.prr.small_models import SMALL_TRM, first_rows, random_batch, small_trm
 
 

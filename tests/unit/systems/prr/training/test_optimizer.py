@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.systems.prr.model.saved_model import WEIGHTS_NAME
-from pipeline_lib.systems.prr.training.optimizer import AdamATan2, SignSgd
+from pipeline_lib.systems.prr.training.run_state import AdamATan2, SignSgd
 from pipeline_lib.systems.prr.training.train import train_latent
 from tests.unit.systems.prr.small_models import random_batch, small_prr
 from tests.unit.systems.prr.small_training import PLAIN, small_training

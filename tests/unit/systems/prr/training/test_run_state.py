@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline_lib.systems.prr.training.devices import Devices
 from pipeline_lib.systems.prr.training.run_state import (
+    Devices,
     Ema,
     RunState,
     load_state,

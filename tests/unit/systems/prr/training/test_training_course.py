@@ -17,7 +17,7 @@ from torch.optim.optimizer import (
 from pipeline_lib.errors import DivergedError
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.systems.prr.model.saved_model import LOG_NAME, load_model
-from pipeline_lib.systems.prr.training.optimizer import AdamATan2
+from pipeline_lib.systems.prr.training.run_state import AdamATan2
 from pipeline_lib.systems.prr.training.train import train_latent
 from tests.unit.systems.prr.small_training import small_training
 
