@@ -25,8 +25,13 @@ from transformers import get_scheduler
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.params.apr import AprDataParams, AprParams, AprSftParams
 from pipeline_lib.systems.apr.countdown.data_folder import generate_data
-from pipeline_lib.systems.apr.sft import make_blank, make_phase, plan_of
-from pipeline_lib.systems.apr.trace_rows import EncodedTraces, encode_traces
+from pipeline_lib.systems.apr.sft import (
+    EncodedTraces,
+    encode_traces,
+    make_blank,
+    make_phase,
+    plan_of,
+)
 from pipeline_lib.train.bfloat16_products import bfloat16_products
 from pipeline_lib.train.offline.bucketed_sft import pad, summed_loss
 from pipeline_lib.train.offline.labelled_scores import IGNORED

@@ -33,9 +33,9 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
 from pipeline_lib.systems.apr.evaluation.open_draws import ThreadModel
 from pipeline_lib.systems.apr.evaluation.problem_source import root_prompt
 from pipeline_lib.systems.apr.model_record import choose_condition, read_record
-from pipeline_lib.systems.apr.rollout import DrawnSequence, Rollout, Root
 from pipeline_lib.systems.apr.rollouts import evaluated_row
 from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.threads import DrawnSequence, Rollout, Root
 
 SEED = 7
 _BATCH = 64

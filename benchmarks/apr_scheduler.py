@@ -17,8 +17,8 @@ from benchmarks.lib.scripted_threads import (
     scripted_roots,
     scripted_runtime,
 )
-from pipeline_lib.systems.apr.rollout import Rollout
 from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.threads import Rollout
 
 BOUNDS = (16, 64, 256, 1024)
 

@@ -23,9 +23,15 @@ from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.seeding import child_random
 from pipeline_lib.study.statistics.intervals import wilson_interval
-from pipeline_lib.systems.apr.countdown import compact, published
-from pipeline_lib.systems.apr.countdown.sequences import Trace
+from pipeline_lib.systems.apr.countdown.search import Trace
 from pipeline_lib.systems.apr.countdown.tokens import count_tokens
+from pipeline_lib.systems.apr.countdown.traces import (
+    CompactSearch,
+    compact_parallel_trace,
+    compact_serial_trace,
+    published_parallel_trace,
+    published_serial_trace,
+)
 
 Search = Callable[[CountdownGold, random.Random], Trace]
 CHILDREN = (9, 7, 5, 3)
@@ -38,7 +44,7 @@ def adaptive(gold: CountdownGold, draw: random.Random) -> Trace:
     """A trace of the published parallel data."""
     beam = draw.randint(1, 10)
     sub_beam = draw.randint(beam, 15)
-    return published.parallel_trace(
+    return published_parallel_trace(
         gold.numbers, gold.target, beam=beam, sub_beam=sub_beam, branch=0.9, draw=draw
     )
 
@@ -46,12 +52,12 @@ def adaptive(gold: CountdownGold, draw: random.Random) -> Trace:
 def stream_of_search(gold: CountdownGold, draw: random.Random) -> Trace:
     """A trace of the published serial data."""
     beam = draw.randint(1, 5)
-    return published.serial_trace(gold.numbers, gold.target, beam=beam, branch=0.5, draw=draw)
+    return published_serial_trace(gold.numbers, gold.target, beam=beam, branch=0.5, draw=draw)
 
 
 def always_spawning(beam: int) -> Search:
     """A parallel search that spawns at every chance."""
-    return lambda gold, draw: published.parallel_trace(
+    return lambda gold, draw: published_parallel_trace(
         gold.numbers, gold.target, beam=beam, sub_beam=15, branch=1.0, draw=draw
     )
 
@@ -125,7 +131,7 @@ def ceilings(golds: Sequence[CountdownGold]) -> list[Row]:
     """
     rows, paths = [], []
     for children in CHILDREN:
-        traces = [compact.parallel_trace(_search(gold, children)) for gold in golds]
+        traces = [compact_parallel_trace(_search(gold, children)) for gold in golds]
         lengths = [_lengths(trace) for trace in traces]
         critical = statistics.mean(map(_critical, lengths))
         paths.append(round(critical))
@@ -140,7 +146,7 @@ def ceilings(golds: Sequence[CountdownGold]) -> list[Row]:
                 critical=critical,
             )
         )
-    traces = [compact.serial_trace(_search(gold, SUB_BEAM)) for gold in golds]
+    traces = [compact_serial_trace(_search(gold, SUB_BEAM)) for gold in golds]
     wholes = [_lengths(trace)[0] for trace in traces]
     for window in WINDOWS:
         fits = [
@@ -158,8 +164,8 @@ def ceilings(golds: Sequence[CountdownGold]) -> list[Row]:
     return rows
 
 
-def _search(gold: CountdownGold, beam: int) -> compact.CompactSearch:
-    return compact.CompactSearch(
+def _search(gold: CountdownGold, beam: int) -> CompactSearch:
+    return CompactSearch(
         numbers=gold.numbers,
         target=gold.target,
         beam=beam,

@@ -14,9 +14,8 @@ from benchmarks.lib.scripted import ScriptedModel
 from benchmarks.lib.scripted_draws import ScriptedDraws
 from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.seeding import child_random
-from pipeline_lib.systems.apr.rollout import Root
 from pipeline_lib.systems.apr.runtime import Runtime
-from pipeline_lib.systems.apr.threads import Child, Spawn
+from pipeline_lib.systems.apr.threads import Child, Root, Spawn
 
 MOST_CHILDREN = 15
 FAILURE_RATE = 0.03

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.lib.repository import REPOSITORY
 
 OWN = {"pipeline_lib/engines/tokens.py"}
-BATCHES = {"pipeline_lib/systems/apr/trace_rows.py"}
+BATCHES = {"pipeline_lib/systems/apr/sft.py"}
 """A tokenizer of the tokenizers library, made here, in batches on all cores."""
 METHODS = {"encode", "decode", "batch_decode", "encode_batch", "batch_encode_plus", "tokenize"}
 

@@ -16,17 +16,16 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.line_fields import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.claims import (
+from pipeline_lib.systems.apr.countdown.grammar import (
+    CountdownGrammar,
     is_child_right,
     is_right,
     read_claim,
     read_problem,
 )
-from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
-from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.rollout import End, Role, Rollout, Root
-from pipeline_lib.systems.apr.runtime import Runtime
+from pipeline_lib.systems.apr.runtime import Runtime, TextTokens
 from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.threads import End, Role, Rollout, Root
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -15,10 +15,8 @@ from pipeline_lib.engines.client.session import gather_all
 from pipeline_lib.records import FinishReason
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, request_cost
 from pipeline_lib.seeding import child_seed
-from pipeline_lib.systems.apr.draw_text import KeptDraw, keep
-from pipeline_lib.systems.apr.rollout import DrawnSequence, End, Event, Role, Rollout, Root
-from pipeline_lib.systems.apr.runtime import Runtime
-from pipeline_lib.systems.apr.threads import Spawn
+from pipeline_lib.systems.apr.runtime import KeptDraw, Runtime, keep
+from pipeline_lib.systems.apr.threads import DrawnSequence, End, Event, Role, Rollout, Root, Spawn
 
 
 async def run_rollouts(runtime: Runtime, roots: Sequence[Root]) -> list[Rollout]:

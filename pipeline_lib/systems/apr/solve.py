@@ -14,11 +14,9 @@ from pipeline_lib.engines.embedded.draws import LiveDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.study.pages.wording import words
-from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.rollout import Rollout, Root
-from pipeline_lib.systems.apr.runtime import Limits, Runtime
+from pipeline_lib.systems.apr.runtime import Limits, Runtime, TextTokens
 from pipeline_lib.systems.apr.scheduler import run_rollouts
-from pipeline_lib.systems.apr.threads import Child, Spawn
+from pipeline_lib.systems.apr.threads import Child, Rollout, Root, Spawn
 
 ANSWER = "\x1e"
 """Separates the user's message from the answer; it is in neither."""

@@ -1,8 +1,16 @@
-"""The interface between runtime and texts: a grammar finds spawned children and their results, and joins them."""
+"""The interface between runtime and texts, and what a rollout gives.
 
+A grammar finds spawned children and their results, and joins them. A rollout has drawn sequences, ends of its threads,
+counted events and token counts.
+"""
+
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from enum import StrEnum
+from typing import Any, Protocol
+
+from pipeline_lib.sampling.compute_cost import Cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +51,121 @@ class ThreadGrammar(Protocol):
 
     def join(self, spawn: Spawn, results: Sequence[str | None]) -> str:
         """The parent's text, prompt included, with which it goes on; results in the order of the children."""
+
+
+class Role(StrEnum):
+    """Thread that a sequence belongs to."""
+
+    PARENT = "parent"
+    CHILD = "child"
+
+
+class End(StrEnum):
+    """The end of a thread."""
+
+    FINISHED = "finished"
+    CUT = "cut"
+    """The window or a limit of tokens ended its text."""
+    JOIN_OVERFLOW = "join_overflow"
+    """The window has no room behind a join."""
+    DRAW_LIMIT = "draw_limit"
+    """It spawned or forged too often."""
+    FORGED = "forged"
+    """It began a join where it may not spawn."""
+    FAILED = "failed"
+    """A draw failed."""
+
+
+class Event(StrEnum):
+    """Counts of a rollout besides tokens."""
+
+    CHILDREN = "children"
+    """Children that a spawn block named, whatever became of them."""
+    FAILED_CHILDREN = "failed_children"
+    UNKNOWN_CHILDREN = "unknown_children"
+    """Named by a spawn block, but not defined by the parent's text."""
+    EXCESS_CHILDREN = "excess_children"
+    """Beyond the limit of a spawn block."""
+    CANCELLED_CHILDREN = "cancelled_children"
+    """After the success of a sibling. The tokens of an open draw are not known: at least those of the sibling
+    are counted, an upper bound where children are drawn at the same speed."""
+    CUT_CHILDREN = "cut_children"
+    """Ended by the window or another limit."""
+    FORGED_JOINS = "forged_joins"
+    JOIN_OVERFLOWS = "join_overflows"
+    WASTED_TOKENS = "wasted_tokens"
+    """Drawn behind the place at which a text was cut."""
+    DROPPED_TOKENS = "dropped_tokens"
+    """Drawn by threads whose sequences are dropped, as they failed or were cancelled; without wasted tokens."""
+    LOST_IDS = "lost_ids"
+    """Sequences without token ids, since the text was cut within a token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnSequence:
+    """One draw of one thread."""
+
+    prefix: str
+    """The context, without the token that precedes each prompt. Forced text is part of it."""
+    output: str
+    role: Role
+    round: int
+    """Joins before it: of its thread, and of the threads above when they spawned it."""
+    child: int | None
+    """Place in the spawn block, from 0; None for the parent."""
+    output_ids: tuple[int, ...] | None
+    """Of ``output`` and the end token, if one was drawn; None if unknown."""
+    logprobs: tuple[float, ...] | None
+    """One per id; None if unknown."""
+
+    def row(self) -> dict[str, Any]:
+        """Flat form; unknown ids and log-probabilities are left out."""
+        row: dict[str, Any] = {
+            "prefix": self.prefix,
+            "output": self.output,
+            "role": self.role.value,
+            "round": self.round,
+            "child": self.child,
+        }
+        if self.output_ids is not None:
+            row["output_ids"] = list(self.output_ids)
+        if self.logprobs is not None:
+            row["logprobs"] = list(self.logprobs)
+        return row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A parent's prompt, and the names that its seeds are derived from."""
+
+    problem_id: str
+    sample: int
+    """Number among the rollouts of the problem."""
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """A parent with all its children."""
+
+    root: Root
+    sequences: Sequence[DrawnSequence]
+    """In order: a parent's, then those of the children that it spawns; empty if the parent failed."""
+    end: End
+    error: str | None
+    """Of a failed parent."""
+    child_error: str | None
+    """Of the first failed child, which has no solution for its parent."""
+    cost: Cost
+    """Of all draws; a parent's segments one after another, the children of a round beside each other."""
+    total_tokens: int
+    """Tokens of all sequences with prompts, joins and end tokens; what a segment shares with the one before
+    it counts once where a tokenizer is known."""
+    longest_tokens: int
+    """Of the longest sequence with its prompt."""
+    events: Counter[Event]
+
+    @property
+    def last(self) -> DrawnSequence:
+        """The parent's last sequence. The parent must not have failed."""
+        return next(one for one in reversed(self.sequences) if one.role is Role.PARENT)

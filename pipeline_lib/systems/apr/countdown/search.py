@@ -1,7 +1,7 @@
-"""Nodes of a Countdown search, their successors and the heuristic. No texts, no order of exploration.
+"""Nodes of a Countdown search, their successors and the heuristic; threads and traces that a search writes.
 
 A node holds the numbers that are left after some operations. An operation replaces two numbers by one
-result, which becomes the last number; the others stay in order.
+result, which becomes the last number; the others stay in order. Neither texts nor an order of exploration.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 Numbers = tuple[int, ...]
 
@@ -89,3 +90,62 @@ def _combine(first: int, second: int) -> Iterator[tuple[str, int]]:
     yield f"{large}-{small}={large - small}", large - small
     if small and large % small == 0:
         yield f"{large}/{small}={large // small}", large // small
+
+
+Role = Literal["parent", "child"]
+Kind = Literal["parallel", "serial"]
+Style = Literal["compact", "published"]
+KINDS: tuple[Kind, ...] = ("parallel", "serial")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSequence:
+    """One drawn segment of a thread."""
+
+    role: Role
+    round: int
+    """Joins before it: of the parent's segments, or of the parent when it spawned the child."""
+    child: int | None
+    """Place of a child in its spawn block; None for the parent."""
+    prefix: str
+    """Prompt, or the text up to the end of the last join; without a condition."""
+    output: str
+    solved: bool
+    """A child: it found a solution. A segment of the parent: the trace found one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """The sequences of one problem."""
+
+    sequences: Sequence[TraceSequence]
+    solved: bool
+    spawned: Sequence[int] = ()
+    """Number of children of each spawn block."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Thread:
+    """The lines of a thread while its search goes on."""
+
+    given: list[str]
+    """Lines of the prefix."""
+    written: list[str] = field(default_factory=list)
+
+    def write(self, *lines: str) -> None:
+        """Add lines that the model is to write."""
+        self.written += lines
+
+    def sequence(
+        self, *, round_number: int, solved: bool, child: int | None = None
+    ) -> TraceSequence:
+        """The thread as a segment of the parent, or as child number ``child`` of its spawn block."""
+        return TraceSequence(
+            role="parent" if child is None else "child",
+            round=round_number,
+            child=child,
+            prefix="\n".join(self.given),
+            # What a model writes begins with a line feed.
+            output="".join(f"\n{line}" for line in self.written),
+            solved=solved,
+        )

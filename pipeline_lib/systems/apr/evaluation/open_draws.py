@@ -16,9 +16,8 @@ from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.engines.running_engine import attach
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
-from pipeline_lib.systems.apr.draw_text import TextTokens
 from pipeline_lib.systems.apr.model_record import ThreadModelRecord
-from pipeline_lib.systems.apr.runtime import Runtime
+from pipeline_lib.systems.apr.runtime import Runtime, TextTokens
 
 _BATCH = 64
 """Sequences decoded together in process."""

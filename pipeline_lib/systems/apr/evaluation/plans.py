@@ -17,9 +17,9 @@ from pipeline_lib.systems.apr.evaluation.drawn import ModelSetting
 from pipeline_lib.systems.apr.evaluation.open_draws import ThreadModel
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource, check_fit, root_prompt
 from pipeline_lib.systems.apr.model_record import choose_condition, read_record
-from pipeline_lib.systems.apr.rollout import Root
 from pipeline_lib.systems.apr.rollouts import check_room
 from pipeline_lib.systems.apr.runtime import Runtime
+from pipeline_lib.systems.apr.threads import Root
 
 _DRAWN_BY = ("pipeline_lib.systems.apr.rollouts", "pipeline_lib.systems.apr.evaluation.open_draws")
 """Modules that draw and judge; changes of statistics and reports leave rollouts as they are."""

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.files import read_json
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.claims import read_problem
 from pipeline_lib.systems.apr.countdown.data_folder import (
     ProblemLine,
     check_data,
@@ -18,6 +17,7 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
     read_problems,
     read_settings,
 )
+from pipeline_lib.systems.apr.countdown.grammar import read_problem
 from pipeline_lib.systems.apr.model_record import ThreadModelRecord
 
 _EXPECTED = "expected nums and target, or the prompt of a root thread"

@@ -15,10 +15,10 @@ from pipeline_lib.study.selection import mean_longest
 from pipeline_lib.study.statistics.majority import Vote, majority_at_k
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, arm_name, make_study
-from pipeline_lib.systems.apr.countdown.claims import answer_of
+from pipeline_lib.systems.apr.countdown.grammar import answer_of
 from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows, problem_scores
-from pipeline_lib.systems.apr.rollout import Event
 from pipeline_lib.systems.apr.rollouts import Row
+from pipeline_lib.systems.apr.threads import Event
 
 EQUAL_PATH, BOTH_CUT = "equal path", "equal path, both"
 _BASES = {"parallel-rl": "parallel rl", "serial-rl": "serial rl"}

@@ -11,9 +11,9 @@ from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
 from pipeline_lib.systems.apr.evaluation.drawn import TOKEN_COUNTS
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, Plan, make_plans
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
-from pipeline_lib.systems.apr.rollout import Role, Rollout
 from pipeline_lib.systems.apr.rollouts import Row, evaluated_row
 from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.threads import Role, Rollout
 
 _PROBLEM = re.compile(r"\s*(\d{1,9}(?:\s*,\s*\d{1,9})+)\s*=\s*(\d{1,9})\s*", re.ASCII)
 

@@ -20,12 +20,11 @@ from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
-from pipeline_lib.systems.apr.countdown.sequences import Style
-from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.rollout import Role, Rollout
+from pipeline_lib.systems.apr.countdown.search import Style
 from pipeline_lib.systems.apr.rollouts import Row, make_roots, read_gold, rollout_row
-from pipeline_lib.systems.apr.runtime import Runtime
+from pipeline_lib.systems.apr.runtime import Runtime, TextTokens
 from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.threads import Role, Rollout
 from pipeline_lib.train.offline.token_steps import TokenRow
 from pipeline_lib.train.online.live_rollouts import eval_mode
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout

@@ -20,7 +20,6 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
     read_problems,
     read_settings,
 )
-from pipeline_lib.systems.apr.draw_text import TextTokens
 from pipeline_lib.systems.apr.evaluation.problem_source import check_fit, root_prompt
 from pipeline_lib.systems.apr.model_record import (
     RECORD_NAME,
@@ -29,8 +28,9 @@ from pipeline_lib.systems.apr.model_record import (
     read_record,
 )
 from pipeline_lib.systems.apr.rl.source import InProcessRollouts, ThreadRollouts
-from pipeline_lib.systems.apr.rollout import Root
 from pipeline_lib.systems.apr.rollouts import check_room
+from pipeline_lib.systems.apr.runtime import TextTokens
+from pipeline_lib.systems.apr.threads import Root
 from pipeline_lib.train.phases import Phase, Progress, Row, Schedule, TrainContext
 from pipeline_lib.train.rollout_grpo.rollouts import RolloutSource
 from pipeline_lib.train.rollout_grpo.trainer import trainer_factory

@@ -9,9 +9,13 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pipeline_lib.determinism import deterministic
 from pipeline_lib.store.files import write_json
-from pipeline_lib.systems.apr.countdown.compact import CompactSearch, parallel_trace, serial_trace
-from pipeline_lib.systems.apr.countdown.sequences import Trace
+from pipeline_lib.systems.apr.countdown.search import Trace
 from pipeline_lib.systems.apr.countdown.tokens import EOS, PAD, make_tokenizer
+from pipeline_lib.systems.apr.countdown.traces import (
+    CompactSearch,
+    compact_parallel_trace,
+    compact_serial_trace,
+)
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
 from tests.made_once import made_once
 
@@ -25,7 +29,7 @@ _LEARNED = 0.002
 def trace(numbers: list[int], target: int, *, kind: str = "parallel") -> Trace:
     """The trace of a problem with three children, each of two operations a node."""
     search = CompactSearch(numbers=numbers, target=target, beam=3, sub_beam=2, max_value=100)
-    return parallel_trace(search) if kind == "parallel" else serial_trace(search)
+    return compact_parallel_trace(search) if kind == "parallel" else compact_serial_trace(search)
 
 
 def outputs_of(*traces: Trace) -> Mapping[str, str]:

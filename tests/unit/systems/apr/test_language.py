@@ -12,9 +12,7 @@ from benchmarks.lib.scripted import ScriptedModel
 from benchmarks.lib.scripted_draws import ScriptedDraws, run_on_scripted_clock
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.rollout import Event, Role, Root
-from pipeline_lib.systems.apr.runtime import Limits, Runtime
+from pipeline_lib.systems.apr.runtime import Limits, Runtime, TextTokens
 from pipeline_lib.systems.apr.scheduler import run_rollout
 from pipeline_lib.systems.apr.solve import (
     ANSWER,
@@ -24,6 +22,7 @@ from pipeline_lib.systems.apr.solve import (
     ask,
     rendered,
 )
+from pipeline_lib.systems.apr.threads import Event, Role, Root
 
 SHARED, APART = TagGrammar(shares_prefix=True), TagGrammar(shares_prefix=False)
 BLOCK = "<spawn>\n<task>add 1 and 2</task>\n<task> multiply 3 and 4 </task>\n</spawn>"

@@ -16,9 +16,8 @@ from benchmarks.lib.scripted_threads import (
 )
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.errors import BadInputError, ReasonloopError
-from pipeline_lib.systems.apr.rollout import End, Event, Role, Root
 from pipeline_lib.systems.apr.scheduler import run_rollouts
-from pipeline_lib.systems.apr.threads import Child
+from pipeline_lib.systems.apr.threads import Child, End, Event, Role, Root
 from tests.unit.systems.apr.word_draws import END, WORDS, WordDraws, outputs, roll
 
 PARENTS = 1000

@@ -10,7 +10,7 @@ from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store import shards
 from pipeline_lib.systems.apr.countdown.data_folder import generate_data, traces_folder
 from pipeline_lib.systems.apr.countdown.tokens import EOS, make_tokenizer
-from pipeline_lib.systems.apr.trace_rows import EncodedTraces, encode_traces
+from pipeline_lib.systems.apr.sft import EncodedTraces, encode_traces
 
 ALL = {"failed_children": None, "join_share": 1.0, "conditioned": 1.0}
 

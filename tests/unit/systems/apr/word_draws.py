@@ -10,10 +10,9 @@ from benchmarks.lib.scripted_threads import BracketGrammar
 from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.engines.stop_strings import find_stop
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.apr.draw_text import TextTokens
-from pipeline_lib.systems.apr.rollout import Rollout, Root
-from pipeline_lib.systems.apr.runtime import Limits, Runtime
+from pipeline_lib.systems.apr.runtime import Limits, Runtime, TextTokens
 from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.threads import Rollout, Root
 
 END = 0
 """The end token; it has no text."""

@@ -6,17 +6,20 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.seeding import child_random
-from pipeline_lib.systems.apr.countdown.claims import (
+from pipeline_lib.systems.apr.countdown.grammar import (
     answer_of,
     is_child_right,
     is_right,
     read_claim,
     read_problem,
 )
-from pipeline_lib.systems.apr.countdown.compact import CompactSearch
-from pipeline_lib.systems.apr.countdown.compact import parallel_trace as compact_parallel
-from pipeline_lib.systems.apr.countdown.compact import serial_trace as compact_serial
-from pipeline_lib.systems.apr.countdown.published import parallel_trace, serial_trace
+from pipeline_lib.systems.apr.countdown.traces import (
+    CompactSearch,
+    published_parallel_trace,
+    published_serial_trace,
+)
+from pipeline_lib.systems.apr.countdown.traces import published_parallel_trace as compact_parallel
+from pipeline_lib.systems.apr.countdown.traces import published_serial_trace as compact_serial
 
 GOAL = "equal: Goal Reached"
 GOLD = CountdownGold(numbers=(3, 5, 12), target=20)
@@ -31,10 +34,10 @@ def compact_search(gold):
 TRACES = {
     "compact parallel": lambda gold: compact_parallel(compact_search(gold)),
     "compact serial": lambda gold: compact_serial(compact_search(gold)),
-    "published parallel": lambda gold: parallel_trace(
+    "published parallel": lambda gold: published_parallel_trace(
         gold.numbers, gold.target, beam=4, sub_beam=4, branch=0.7, draw=child_random(2, "test")
     ),
-    "published serial": lambda gold: serial_trace(
+    "published serial": lambda gold: published_serial_trace(
         gold.numbers, gold.target, beam=3, branch=0.5, draw=child_random(2, "test")
     ),
 }

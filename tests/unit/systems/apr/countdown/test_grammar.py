@@ -6,13 +6,17 @@ from pipeline_lib.engines.chat_model import Completion
 from pipeline_lib.records import FinishReason
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.compact import CompactSearch, parallel_trace, serial_trace
-from pipeline_lib.systems.apr.countdown.compact import parallel_trace as compact_trace
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
-from pipeline_lib.systems.apr.countdown.published import parallel_trace as published_trace
 from pipeline_lib.systems.apr.countdown.search import estimate, make_root, successors
 from pipeline_lib.systems.apr.countdown.tokens import make_tokenizer
-from pipeline_lib.systems.apr.draw_text import TextTokens, keep
+from pipeline_lib.systems.apr.countdown.traces import (
+    CompactSearch,
+    compact_parallel_trace,
+    compact_serial_trace,
+)
+from pipeline_lib.systems.apr.countdown.traces import compact_parallel_trace as compact_trace
+from pipeline_lib.systems.apr.countdown.traces import compact_parallel_trace as published_trace
+from pipeline_lib.systems.apr.runtime import TextTokens, keep
 from pipeline_lib.systems.apr.threads import Child
 from tests.unit.systems.apr.countdown.texts import GOLDEN, show
 
@@ -172,7 +176,7 @@ def test_the_texts_are_those_of_the_golden_file():
     traces = [
         trace(search(target=target))
         for target in (27, 20)
-        for trace in (parallel_trace, serial_trace)
+        for trace in (compact_parallel_trace, compact_serial_trace)
     ]
     assert "".join(map(show, traces)) == (GOLDEN / "apr_compact.txt").read_text("utf-8")
 
@@ -183,7 +187,7 @@ def operations(text: str) -> list[str]:
 
 def test_no_operation_is_repeated():
     """5 and 5 make one sum with 8 each, of which one is listed."""
-    listed = operations(parallel_trace(search((5, 5, 8), 18, beam=20)).sequences[0].output)
+    listed = operations(compact_parallel_trace(search((5, 5, 8), 18, beam=20)).sequences[0].output)
     assert len(listed) == len({line.split(",")[0] for line in listed})
     assert sum("5+8=13" in line for line in listed) == 1
 
@@ -191,13 +195,17 @@ def test_no_operation_is_repeated():
 def test_no_value_exceeds_the_limit():
     """12*9 = 108 is left out at 100, and listed at 200."""
     for limit, expected in ((100, False), (200, True)):
-        text = parallel_trace(search((9, 12, 2), 54, beam=20, max_value=limit)).sequences[0].output
+        text = (
+            compact_parallel_trace(search((9, 12, 2), 54, beam=20, max_value=limit))
+            .sequences[0]
+            .output
+        )
         assert ("12*9=108" in text or "9*12=108" in text) == expected
 
 
 def test_a_serial_search_ends_at_the_goal():
     """12+3=15, 15+5=20: nothing is explored after it but the summary path."""
-    [only] = serial_trace(search(target=20)).sequences
+    [only] = compact_serial_trace(search(target=20)).sequences
     assert only.solved
     before, _, after = only.output.partition(f"20,20 {lines.GOAL}")
     assert len(operations(after)) == 2
@@ -206,13 +214,15 @@ def test_a_serial_search_ends_at_the_goal():
 
 def test_the_claim_after_a_join_is_one_line():
     """The parent states the outcome alone, since the path stands in the join."""
-    ends = [parallel_trace(search(target=target)).sequences[-1].output for target in (20, 27)]
+    ends = [
+        compact_parallel_trace(search(target=target)).sequences[-1].output for target in (20, 27)
+    ]
     assert ends == [f"\n20,20 {lines.GOAL}", f"\n{lines.NO_SOLUTION}"]
 
 
 def test_four_numbers_are_searched_depth_first():
     """A child turns to each node of its own directly after the operation that leads to it."""
-    child = parallel_trace(search((3, 5, 7, 12), 97, max_value=200)).sequences[1]
+    child = compact_parallel_trace(search((3, 5, 7, 12), 97, max_value=200)).sequences[1]
     written = child.output.split("\n")
     for place, line in enumerate(written):
         found = lines.EXPLORE_LINE.fullmatch(line)

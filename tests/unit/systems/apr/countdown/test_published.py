@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.published import parallel_trace, serial_trace
 from pipeline_lib.systems.apr.countdown.tokens import count_tokens, make_tokenizer
+from pipeline_lib.systems.apr.countdown.traces import (
+    published_parallel_trace,
+    published_serial_trace,
+)
 from tests.unit.systems.apr.countdown.texts import GOLDEN, show
 
 NUMBERS, TARGET = (22, 26, 31, 53), 27
@@ -15,12 +18,14 @@ NUMBERS, TARGET = (22, 26, 31, 53), 27
 
 def parallel(seed: int = 1, **options):
     settings = {"beam": 2, "sub_beam": 2, "branch": 1.0} | options
-    return parallel_trace(NUMBERS, TARGET, draw=child_random(seed, "test"), **settings)
+    return published_parallel_trace(NUMBERS, TARGET, draw=child_random(seed, "test"), **settings)
 
 
 def test_the_texts_are_those_of_the_golden_file():
     """A parallel and a serial trace of the published example, to the byte."""
-    serial = serial_trace(NUMBERS, TARGET, beam=2, branch=0.5, draw=child_random(1, "test"))
+    serial = published_serial_trace(
+        NUMBERS, TARGET, beam=2, branch=0.5, draw=child_random(1, "test")
+    )
     shown = show(parallel()) + "=== serial\n" + show(serial)
     assert shown == (GOLDEN / "apr_published.txt").read_text("utf-8")
 
@@ -69,7 +74,7 @@ def test_one_node_is_not_worth_a_spawn():
 
 def test_a_serial_trace_shares_its_beam_at_all_depths():
     """Each state is followed by at most ``beam`` operations."""
-    text = serial_trace(
+    text = published_serial_trace(
         (3, 7, 11, 13), 97, beam=2, branch=0.5, draw=child_random(3, "test")
     ).sequences[0]
     blocks = (text.prefix + text.output).split("Current State")[1:]
@@ -108,10 +113,12 @@ def test_prefix_and_output_have_the_tokens_of_the_whole(seed):
     """Prefix and output are tokenized separately when drawn, together when trained: both give the same tokens."""
     tokenizer = make_tokenizer(4)
     traces = [
-        parallel_trace(
+        published_parallel_trace(
             (3, 7, 22, 50), 91, beam=3, sub_beam=3, branch=1.0, draw=child_random(seed, "test")
         ),
-        serial_trace((3, 7, 22, 50), 91, beam=3, branch=0.5, draw=child_random(seed, "test")),
+        published_serial_trace(
+            (3, 7, 22, 50), 91, beam=3, branch=0.5, draw=child_random(seed, "test")
+        ),
     ]
     for one in (one for trace in traces for one in trace.sequences):
         parts = tokenizer.encode(one.prefix).ids + tokenizer.encode(one.output).ids

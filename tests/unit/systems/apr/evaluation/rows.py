@@ -6,8 +6,8 @@ from typing import Any
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows, ModelSetting
-from pipeline_lib.systems.apr.rollout import End, Event, Rollout, Root
 from pipeline_lib.systems.apr.rollouts import evaluated_row
+from pipeline_lib.systems.apr.threads import End, Event, Rollout, Root
 
 
 def row(
