@@ -10,7 +10,6 @@ first turn is not counted.
 """
 
 import argparse
-import asyncio
 import pathlib
 import statistics
 import time
@@ -30,11 +29,10 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
     problem_file,
     read_problems,
 )
-from pipeline_lib.systems.apr.evaluation.open_draws import ThreadModel
+from pipeline_lib.systems.apr.evaluation.plans import ThreadModel
 from pipeline_lib.systems.apr.evaluation.problem_source import root_prompt
 from pipeline_lib.systems.apr.model_record import choose_condition, read_record
 from pipeline_lib.systems.apr.rollouts import evaluated_row
-from pipeline_lib.systems.apr.scheduler import run_rollouts
 from pipeline_lib.systems.apr.threads import DrawnSequence, Rollout, Root
 
 SEED = 7
@@ -59,23 +57,17 @@ def draw_rollouts(
     """The greedy rollouts of an evaluation, ``together`` of them at a time."""
     condition = choose_condition(model.folder, model.record, None)
     golds = {problem.id: problem.gold for problem in problems}
-
-    async def run() -> list[Rollout]:
-        drawn: list[Rollout] = []
-        async with model.open_runtime(temperature=0.0, seed=SEED, first_success=False) as runtime:
-            for group in split(problems, together):
-                roots = [
-                    Root(
-                        problem_id=problem.id,
-                        sample=0,
-                        prompt=root_prompt(problem, model.record, condition),
-                    )
-                    for problem in group
-                ]
-                drawn += await run_rollouts(runtime, roots)
-        return drawn
-
-    rollouts = asyncio.run(run())
+    rollouts: list[Rollout] = []
+    for group in split(problems, together):
+        roots = [
+            Root(
+                problem_id=problem.id,
+                sample=0,
+                prompt=root_prompt(problem, model.record, condition),
+            )
+            for problem in group
+        ]
+        rollouts += model.draw(roots, temperature=0.0, seed=SEED, first_success=False)
     for rollout in rollouts:
         evaluated_row(rollout, golds[rollout.root.problem_id])
     return rollouts

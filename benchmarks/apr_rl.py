@@ -22,8 +22,7 @@ from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.systems.apr.countdown.data_folder import problem_file, read_problems
 from pipeline_lib.systems.apr.model_record import read_record
-from pipeline_lib.systems.apr.rl.source import InProcessRollouts, ThreadRollouts
-from pipeline_lib.systems.apr.rl.train import make_phase, prompt_rows
+from pipeline_lib.systems.apr.rl import ThreadRollouts, draw_in_process, make_phase, prompt_rows
 from pipeline_lib.train.offline.token_steps import cut_passes, padded_length
 from pipeline_lib.train.phases import TrainContext, run_phase
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout
@@ -90,7 +89,7 @@ def measure(model: pathlib.Path, data: pathlib.Path, rl: AprRlParams) -> list[St
     rows = prompt_rows(model, record, read_problems(problem_file(data, "train")), rl)
     source = TimedSource(
         source=ThreadRollouts(
-            rollouts_of=partial(InProcessRollouts, style=record.style),
+            rollouts_of=partial(draw_in_process, style=record.style),
             rl=rl,
             window=record.window,
             seed=SEED,

@@ -204,7 +204,7 @@ def test_a_command_imports_what_it_needs():
         "from flows.cli.loop import evaluate, lines, stages; from flows.cli.files import overlap"
     )
     assert not {"prefect", "torch", "transformers"} & modules_after(on_files)
-    runs = "import flows.cli.run, flows.cli.prr.models, flows.cli.pacore.train, flows.cli.classmate.probe"
+    runs = "import flows.cli.run, flows.cli.prr, flows.cli.pacore.train, flows.cli.classmate.probe"
     assert not {"scipy", "matplotlib", "torch"} & modules_after(runs)
     stage = (
         "from flows.cli import run; from flows import post_training; from flows.parallel.stages import StageRunner;"

@@ -221,8 +221,7 @@ def trace(  # noqa: PLR0913 - one argument per option
         reasonloop apr trace models/apr-parallel --problem 3,5,12=27 --children 5 --html trace.html
     """
     loaded = params.load()
-    from pipeline_lib.systems.apr.evaluation import trace as tracing  # noqa: PLC0415 - torch is slow
-    from pipeline_lib.systems.apr.evaluation.page import write_trace  # noqa: PLC0415 - as above
+    from pipeline_lib.systems.apr.evaluation import evaluate as evaluation  # noqa: PLC0415 - torch is slow
 
     if html is not None:
         check_output(html)
@@ -233,9 +232,9 @@ def trace(  # noqa: PLR0913 - one argument per option
         temperature=str(temperature),
     )
     setting = sweep.setting(loaded, folder, runtime)
-    row = tracing.trace_problem(folder, tracing.parse_problem(problem), setting)
-    for line in tracing.tree_lines(row):
+    row = evaluation.trace_problem(folder, evaluation.parse_problem(problem), setting)
+    for line in evaluation.tree_lines(row):
         say(line)
     if html is not None:
-        write_trace(html, str(folder), row)
+        evaluation.write_trace(html, str(folder), row)
         say(str(html))

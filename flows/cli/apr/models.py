@@ -131,7 +131,7 @@ def rl(
         reasonloop apr rl models/apr-parallel --data data/apr --output models/apr-5 --set apr.rl.children=5
     """
     loaded = params.load()
-    from pipeline_lib.systems.apr.rl.train import train_by_rl  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.systems.apr.rl import train_by_rl  # noqa: PLC0415 - torch is slow
     from pipeline_lib.train.tracking.trackers import trackers_beside  # noqa: PLC0415 - as above
 
     output = output.resolve()

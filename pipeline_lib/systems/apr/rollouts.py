@@ -9,7 +9,6 @@ from pydantic import ValidationError
 
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.client.session import EndpointDraws
 from pipeline_lib.engines.running_engine import attach
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
@@ -24,7 +23,7 @@ from pipeline_lib.systems.apr.countdown.grammar import (
     read_problem,
 )
 from pipeline_lib.systems.apr.runtime import Runtime, TextTokens
-from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.scheduler import draw_rollouts
 from pipeline_lib.systems.apr.threads import End, Role, Rollout, Root
 
 if TYPE_CHECKING:
@@ -91,21 +90,20 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
         encode=None if tokens is None else tokens.encode,
     )
 
-    async def run() -> list[Rollout]:
-        async with client.open() as session:
-            runtime = Runtime(
-                grammar=CountdownGrammar(),
-                draws=EndpointDraws(session=session),
-                decoding=Decoding(temperature=temperature, max_new_tokens=max_tokens),
-                slots=asyncio.Semaphore(max_workers),
-                seed=seed,
-                tokens=tokens,
-                window=window,
-                begin=bos_token,
-            )
-            return await run_rollouts(runtime, roots)
-
-    rollouts = asyncio.run(run())
+    rollouts = draw_rollouts(
+        client,
+        roots,
+        lambda draws: Runtime(
+            grammar=CountdownGrammar(),
+            draws=draws,
+            decoding=Decoding(temperature=temperature, max_new_tokens=max_tokens),
+            slots=asyncio.Semaphore(max_workers),
+            seed=seed,
+            tokens=tokens,
+            window=window,
+            begin=bos_token,
+        ),
+    )
     return [rollout_row(one, gold) for one, gold in zip(rollouts, golds, strict=True)]
 
 

@@ -5,13 +5,17 @@ A drawn text, and its tokens, is cut before the first forbidden text, or behind 
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pipeline_lib.engines.chat_model import Completion, Decoding
-from pipeline_lib.engines.client.session import SingleDraws
+from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding
+from pipeline_lib.engines.client.client import OpenAIModel
+from pipeline_lib.engines.client.session import EndpointDraws, SingleDraws
+from pipeline_lib.engines.embedded.draws import LiveDraws, WaveDraws, open_live
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.tokens import decode_completion, encode_completion, encode_prompt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.systems.apr.threads import ThreadGrammar
@@ -109,6 +113,10 @@ def _length(
     return completion.completion_tokens if count is None else count(output)
 
 
+UNBOUNDED = 1 << 30
+"""Slots of draws in lockstep: a batch has all draws that can be made; the engine bounds it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Bounds of one rollout."""
@@ -165,3 +173,22 @@ class Runtime:
         decoding = replace(self.decoding, max_new_tokens=max_tokens, stop=stops)
         async with self.slots:
             return await self.draws.draw(self.begin + text, seed, decoding)
+
+
+@asynccontextmanager
+async def open_draws(engine: ChatModel, *, lockstep: bool = True) -> AsyncIterator[SingleDraws]:
+    """Draws of an engine in this process or at a server, for the duration of the block.
+
+    In process and in ``lockstep`` all threads wait for a batch: work that is begun again gives the same tokens, rounding
+    included.
+
+    Raises:
+        ReasonloopError: the server does not answer.
+    """
+    if isinstance(engine, EmbeddedEngine):
+        async with open_live(engine) as live:
+            yield WaveDraws(engine=live) if lockstep else LiveDraws(engine=live)
+        return
+    assert isinstance(engine, OpenAIModel)
+    async with engine.open() as session:
+        yield EndpointDraws(session=session)

@@ -7,16 +7,32 @@ from its place in the tree, so results do not depend on the order in which draws
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pipeline_lib.engines.chat_model import Completion
-from pipeline_lib.engines.client.session import gather_all
+from pipeline_lib.engines.chat_model import ChatModel, Completion
+from pipeline_lib.engines.client.session import SingleDraws, gather_all
 from pipeline_lib.records import FinishReason
 from pipeline_lib.sampling.compute_cost import NOTHING, Cost, request_cost
 from pipeline_lib.seeding import child_seed
-from pipeline_lib.systems.apr.runtime import KeptDraw, Runtime, keep
+from pipeline_lib.systems.apr.runtime import KeptDraw, Runtime, keep, open_draws
 from pipeline_lib.systems.apr.threads import DrawnSequence, End, Event, Role, Rollout, Root, Spawn
+
+
+def draw_rollouts(
+    engine: ChatModel,
+    roots: Sequence[Root],
+    runtime: Callable[[SingleDraws], Runtime],
+    *,
+    lockstep: bool = True,
+) -> list[Rollout]:
+    """The rollouts of ``roots`` with the draws of ``engine``; see `run_rollouts` and `open_draws`."""
+
+    async def run() -> list[Rollout]:
+        async with open_draws(engine, lockstep=lockstep) as draws:
+            return await run_rollouts(runtime(draws), roots)
+
+    return asyncio.run(run())
 
 
 async def run_rollouts(runtime: Runtime, roots: Sequence[Root]) -> list[Rollout]:

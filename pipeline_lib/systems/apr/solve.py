@@ -3,19 +3,17 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Completion, Decoding, Message
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
-from pipeline_lib.engines.client.session import EndpointDraws, SingleDraws
-from pipeline_lib.engines.embedded.draws import LiveDraws, open_live
+from pipeline_lib.engines.client.session import SingleDraws
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.study.pages.wording import words
 from pipeline_lib.systems.apr.runtime import Limits, Runtime, TextTokens
-from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.scheduler import draw_rollouts
 from pipeline_lib.systems.apr.threads import Child, Rollout, Root, Spawn
 
 ANSWER = "\x1e"
@@ -179,21 +177,22 @@ def solve_all(
     ]
     window = None if is_chat else _window(engine, [root.prompt for root in roots])
 
-    async def run() -> list[Rollout]:
-        async with _open_draws(engine) as draws:
-            runtime = Runtime(
-                grammar=TagGrammar(shares_prefix=not is_chat),
-                draws=TagDraws(draws=draws, wire=_wire(engine.chat_format)),
-                decoding=decoding,
-                slots=asyncio.Semaphore(concurrency),
-                seed=seed,
-                tokens=_tokens(engine),
-                window=window,
-                limits=limits,
-            )
-            return await run_rollouts(runtime, roots)
-
-    return [Answer(text=_answer_of(one), rollout=one) for one in asyncio.run(run())]
+    rollouts = draw_rollouts(
+        engine,
+        roots,
+        lambda draws: Runtime(
+            grammar=TagGrammar(shares_prefix=not is_chat),
+            draws=TagDraws(draws=draws, wire=_wire(engine.chat_format)),
+            decoding=decoding,
+            slots=asyncio.Semaphore(concurrency),
+            seed=seed,
+            tokens=_tokens(engine),
+            window=window,
+            limits=limits,
+        ),
+        lockstep=False,
+    )
+    return [Answer(text=_answer_of(one), rollout=one) for one in rollouts]
 
 
 def _window(engine: ChatModel, texts: Sequence[str]) -> int | None:
@@ -242,17 +241,6 @@ def _tokens(engine: ChatModel) -> TextTokens | None:
     if encode is None or isinstance(engine.chat_format, ServerChat):
         return None
     return TextTokens(encode=lambda text: encode(wire(text)))
-
-
-@asynccontextmanager
-async def _open_draws(engine: ChatModel) -> AsyncIterator[SingleDraws]:
-    if isinstance(engine, EmbeddedEngine):
-        async with open_live(engine) as live:
-            yield LiveDraws(engine=live)
-        return
-    assert isinstance(engine, OpenAIModel)
-    async with engine.open() as session:
-        yield EndpointDraws(session=session)
 
 
 def account(rollout: Rollout) -> list[str]:

@@ -9,7 +9,8 @@ same command resumes a broken run.
     reasonloop apr run --workspace /tmp/trial --set apr.sft.tokens=4000000
 """
 
-from pipeline_lib.systems.stage import Stage, System
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.systems.stage import Run, Stage, System
 
 _TRAIN = ("pipeline_lib.systems.apr.bodies.train",)
 _TRAINING = ("seed", "apr.model", "apr.sft")
@@ -52,7 +53,7 @@ APR = System(
         Stage(
             name="apr-conditions",
             summary="Choose the conditions of both models on the valid problems.",
-            modules=("pipeline_lib.systems.apr.bodies.conditions",),
+            modules=("pipeline_lib.systems.apr.bodies.evaluation",),
             function="choose",
             inputs=_TRAINED,
             params=("seed", "evaluate"),
@@ -93,5 +94,28 @@ APR = System(
         ),
     ),
     labels=lambda params: (params.apr.data.style,),
-    preflight="pipeline_lib.systems.apr.preflight:check_run",
+    preflight="pipeline_lib.systems.apr.stages:check_run",
 )
+
+
+def check_run(run: Run, *, draws: bool) -> None:
+    """Check that the stages of ``run`` fit each other.
+
+    Raises:
+        BadInputError: more problems in a step of RL than there are, or more children than are trained on.
+    """
+    del draws  # the embedded engine is always installed
+    params = run.params.apr
+    data, rl = params.data, params.rl
+    if rl.steps and rl.prompts > data.train_problems:
+        raise BadInputError(
+            f"apr.rl.prompts={rl.prompts}: is above apr.data.train_problems={data.train_problems}; "
+            "lower it"
+        )
+    most = data.parallel.beam_high
+    for name, children in (("rl", rl.children), ("evaluate", params.evaluate.children)):
+        if children is not None and children > most:
+            raise BadInputError(
+                f"apr.{name}.children={children}: is above apr.data.parallel.beam_high={most}, the "
+                "most that a model is trained on; lower it"
+            )

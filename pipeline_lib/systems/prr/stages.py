@@ -6,7 +6,8 @@
     reasonloop prr run --workspace /tmp/trial --set prr.data.task=sudoku4-two
 """
 
-from pipeline_lib.systems.stage import Stage, System
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.systems.stage import Run, Stage, System
 
 _TRAINED_BY = ("seed", "prr.data", "prr.model", "prr.loss", "prr.train")
 
@@ -57,5 +58,20 @@ PRR = System(
         ),
     ),
     labels=lambda params: (params.prr.data.task,),
-    preflight="pipeline_lib.systems.prr.preflight:check_run",
+    preflight="pipeline_lib.systems.prr.stages:check_run",
 )
+
+
+def check_run(run: Run, *, draws: bool) -> None:
+    """Check that the training is one process, which a stage is.
+
+    Raises:
+        BadInputError: it is several.
+    """
+    del draws
+    count = run.params.prr.train.processes
+    if count > 1:
+        raise BadInputError(
+            f"prr.train.processes={count}: a stage trains in one process; use "
+            f"`reasonloop prr train --set prr.train.processes={count}`"
+        )

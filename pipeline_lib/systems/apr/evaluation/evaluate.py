@@ -1,27 +1,152 @@
-"""Evaluation of models on problems: rollouts.jsonl, metrics.json and report.html; a killed one continues."""
+"""Evaluation of models on problems: rollouts.jsonl, metrics.json and report.html; and one rollout as a tree of its threads.
 
-import asyncio
+A killed evaluation continues.
+"""
+
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.problems.countdown import problem_id
 from pipeline_lib.problems.trained import seen_in_training
 from pipeline_lib.store.files import check_output, write_json_lines
 from pipeline_lib.store.journal import Journal, open_journal
 from pipeline_lib.study.attempts import write_attempts
 from pipeline_lib.study.headline import claims_of
-from pipeline_lib.study.pages.page import REPORT_NAME
-from pipeline_lib.study.study import METRICS_NAME, Study, write_study
+from pipeline_lib.study.pages.page import (
+    REPORT_NAME,
+    Example,
+    Page,
+    Paper,
+    ShownText,
+    ShownTexts,
+    write_page,
+)
+from pipeline_lib.study.pages.tables import Table
+from pipeline_lib.study.study import METRICS_NAME, Study, bare_study, write_study
 from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
-from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows
-from pipeline_lib.systems.apr.evaluation.page import write_report
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, Plan, make_plans
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
-from pipeline_lib.systems.apr.evaluation.study import apr_study, rollout_attempts
+from pipeline_lib.systems.apr.evaluation.study import (
+    TOKEN_COUNTS,
+    DrawnRows,
+    apr_study,
+    rollout_attempts,
+)
 from pipeline_lib.systems.apr.rollouts import Row, evaluated_row
-from pipeline_lib.systems.apr.runtime import Runtime
-from pipeline_lib.systems.apr.scheduler import run_rollouts
+from pipeline_lib.systems.apr.threads import Role
+
+_EXAMPLES = 20
+_TITLE = "threads that spawn and join"
+_PAPER = Paper(
+    title="Pan et al. 2025, Learning Adaptive Parallel Reasoning with Language Models",
+    url="https://arxiv.org/abs/2504.15466",
+)
+_NOTE = (
+    "A rollout is right if its parent claims a path that solves the problem. Drawn tokens are the cost of all threads; "
+    "the critical path is the longest chain of draws that wait for each other."
+)
+
+
+def write_report(path: pathlib.Path, study: Study, drawn: Sequence[DrawnRows]) -> None:
+    """Write the page of an evaluation, with the first rollouts of each setting."""
+    rows = [(one.setting.label, row) for one in drawn for row in one.rows[:_EXAMPLES]]
+    examples = [_example(label, row) for label, row in rows]
+    write_page(path, study, Page(title=_TITLE, paper=_PAPER, notes=[_NOTE], examples=examples))
+
+
+def write_trace(path: pathlib.Path, model: str, row: Row) -> None:
+    """Write a page with one rollout of ``model``."""
+    tokens = Table(
+        caption="Tokens of the rollout",
+        columns=("model", *TOKEN_COUNTS),
+        rows=((model, *(str(row["tokens"][name]) for name in TOKEN_COUNTS)),),
+    )
+    page = Page(title=_TITLE, paper=_PAPER, tables=[tokens], examples=[_example(model, row)])
+    write_page(path, bare_study("apr", ["One rollout"], EvaluateParams(), seed=0), page)
+
+
+def _example(title: str, row: Row) -> Example:
+    is_whole = "error" not in row
+    outcome = ("correct" if row["is_correct"] else "wrong") if is_whole else "discarded"
+    failure = [] if is_whole else [ShownText(text=row["error"], outcome=outcome)]
+    shown = [_sequence(one, outcome) for one in row["seqs"]]
+    return Example(
+        id=f"{row['problem_id']}, sample {row['sample']}",
+        groups=[ShownTexts(title=title, texts=[*failure, *shown])],
+    )
+
+
+def _sequence(one: Row, outcome: str) -> ShownText:
+    is_child = one["child"] is not None
+    name = f"{one['role']} {one['child']}" if is_child else one["role"]
+    tokens = [f"{one['tokens']} tokens"] if "tokens" in one else []
+    return ShownText(
+        text=one["output"],
+        outcome="" if is_child else outcome,
+        about=(name, f"round {one['round']}", *tokens),
+        depth=int(is_child),
+        prompt=one["prefix"],
+    )
+
+
+_PROBLEM = re.compile(r"\s*(\d{1,9}(?:\s*,\s*\d{1,9})+)\s*=\s*(\d{1,9})\s*", re.ASCII)
+
+
+def parse_problem(text: str) -> ProblemLine:
+    """The problem of a text such as ``3,5,12=27``.
+
+    Raises:
+        BadInputError: it is no such text.
+    """
+    found = _PROBLEM.fullmatch(text)
+    if found is None:
+        raise BadInputError(f"--problem {text}: expected numbers and a target, as in 3,5,12=27")
+    # Sorted as in the data, where the same problem has the same id, hence the same seeds.
+    numbers = tuple(sorted(int(number) for number in found[1].split(",")))
+    target = int(found[2])
+    return ProblemLine(id=problem_id(numbers, target), numbers=numbers, target=target)
+
+
+def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: EvaluationSetting) -> Row:
+    """The first rollout of ``problem``, with the seeds of an evaluation that has a problem of this id.
+
+    Returns:
+        A row as in rollouts.jsonl, with ``tokens`` in each sequence.
+
+    Raises:
+        BadInputError: the model or the condition cannot be used.
+        ReasonloopError: the server does not answer.
+    """
+    [plan] = make_plans({str(folder): folder}, ProblemSource(problems=[problem]), setting)
+    [rollout] = plan.draw(plan.problems)
+    row, count = evaluated_row(rollout, problem.gold), plan.model.tokens.count
+    assert count is not None
+    for shown, sequence in zip(row["seqs"], rollout.sequences, strict=True):
+        ids = sequence.output_ids
+        shown["tokens"] = count(sequence.output) if ids is None else len(ids)
+    return row
+
+
+def tree_lines(row: Row) -> Iterator[str]:
+    """The tree: threads by indentation, each draw with its tokens and its text."""
+    for sequence in row["seqs"]:
+        is_child = sequence["role"] == Role.CHILD
+        indent = "    " if is_child else ""
+        thread = f"child {sequence['child']}" if is_child else "parent"
+        yield f"{indent}{thread}, round {sequence['round']}: {sequence['tokens']} tokens"
+        yield from (f"{indent}  {line}" for line in sequence["output"].strip("\n").split("\n"))
+    if "error" in row:
+        yield f"failed: {row['error']}"
+        return
+    claim = "no claim" if row["claim"] is None else "the claim is "
+    right = "" if row["claim"] is None else "right" if row["is_correct"] else "wrong"
+    counts = ", ".join(f"{name} {row['tokens'][name]}" for name in TOKEN_COUNTS)
+    yield f"{claim}{right}; tokens: {counts}"
+
 
 ROLLOUTS_NAME = "rollouts.jsonl"
 
@@ -60,7 +185,7 @@ def evaluate_models(
         def moved(done: int, before: int = before) -> None:
             on_progress(before + done, total)
 
-        rows = asyncio.run(_draw(plan, journal, moved))
+        rows = _draw(plan, journal, moved)
         drawn.append(DrawnRows(setting=plan.chosen, rows=rows))
     _check_whole(drawn)
     study, series = apr_study(
@@ -87,7 +212,7 @@ def _open_journals(plans: Sequence[Plan], output: pathlib.Path, *, replaces: boo
     ]
 
 
-async def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
+def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
     """The rows of all rollouts of a plan, in the order of the problems."""
     groups = plan.groups
     names = [str(place) for place in range(len(groups))]
@@ -97,13 +222,13 @@ async def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> l
         moved(sum(len(journal.pieces[name]["rows"]) for name in finished))
 
     report()
-    if len(finished) < len(names):
-        async with plan.open_runtime() as runtime:
-            for name, group in zip(names, groups, strict=True):
-                if name not in finished:
-                    journal.add(name, {"rows": await _draw_group(plan, runtime, group)})
-                    finished.add(name)
-                    report()
+    for name, group in zip(names, groups, strict=True):
+        if name not in finished:
+            golds = {problem.id: problem.gold for problem in group}
+            rows = [evaluated_row(one, golds[one.root.problem_id]) for one in plan.draw(group)]
+            journal.add(name, {"rows": rows})
+            finished.add(name)
+            report()
     return [row for name in names for row in journal.pieces[name]["rows"]]
 
 
@@ -112,12 +237,6 @@ def _is_finished(journal: Journal, name: str) -> bool:
     return name in journal.pieces and not any(
         row.keys() & {"error", "child_error"} for row in journal.pieces[name]["rows"]
     )
-
-
-async def _draw_group(plan: Plan, runtime: Runtime, group: Sequence[ProblemLine]) -> list[Row]:
-    golds = {problem.id: problem.gold for problem in group}
-    rollouts = await run_rollouts(runtime, plan.roots(group))
-    return [evaluated_row(one, golds[one.root.problem_id]) for one in rollouts]
 
 
 def _check_whole(drawn: Sequence[DrawnRows]) -> None:

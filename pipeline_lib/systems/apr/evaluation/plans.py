@@ -1,11 +1,17 @@
-"""The rollouts of an evaluation: models, conditions and temperatures, checked before anything is drawn."""
+"""The rollouts of an evaluation: models, conditions and temperatures, checked before anything is drawn; and their draws."""
 
+import asyncio
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
+from pipeline_lib.engines.chat_model import ChatModel, Decoding
+from pipeline_lib.engines.client.client import OpenAIModel
+from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.pretrained import load_tokenizer
+from pipeline_lib.engines.running_engine import attach
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.serve import ServeParams
@@ -13,19 +19,93 @@ from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest
 from pipeline_lib.store.shards import split
 from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
-from pipeline_lib.systems.apr.evaluation.drawn import ModelSetting
-from pipeline_lib.systems.apr.evaluation.open_draws import ThreadModel
+from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource, check_fit, root_prompt
-from pipeline_lib.systems.apr.model_record import choose_condition, read_record
+from pipeline_lib.systems.apr.model_record import (
+    ThreadModelRecord,
+    choose_condition,
+    read_record,
+)
 from pipeline_lib.systems.apr.rollouts import check_room
-from pipeline_lib.systems.apr.runtime import Runtime
-from pipeline_lib.systems.apr.threads import Root
+from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime, TextTokens
+from pipeline_lib.systems.apr.scheduler import draw_rollouts
+from pipeline_lib.systems.apr.threads import Rollout, Root
 
-_DRAWN_BY = ("pipeline_lib.systems.apr.rollouts", "pipeline_lib.systems.apr.evaluation.open_draws")
+_DRAWN_BY = ("pipeline_lib.systems.apr.rollouts",)
 """Modules that draw and judge; changes of statistics and reports leave rollouts as they are."""
+_BATCH = 64
+"""Sequences decoded together in process."""
 _TOGETHER = 128
 """Rollouts that are drawn together, and again if they are not all finished: their batches, and with them
 the rounding, are those of an unbroken evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadModel:
+    """A model's folder with what is read of it before anything is drawn."""
+
+    folder: pathlib.Path
+    record: ThreadModelRecord
+    serve: ServeParams | None
+    """The server that has it; None: it is drawn in process."""
+
+    @functools.cached_property
+    def tokens(self) -> TextTokens:
+        """Its tokens; BadInputError without a tokenizer."""
+        return TextTokens.of(load_tokenizer(str(self.folder)))
+
+    @functools.cached_property
+    def _engine(self) -> ChatModel:
+        if self.serve is None:
+            return shared_engine(str(self.folder), batch_size=_BATCH)
+        return OpenAIModel(
+            endpoint=attach(self.serve, by_chat=False).endpoint,
+            serve=self.serve,
+            encode=self.tokens.encode,
+        )
+
+    def draw(
+        self, roots: Sequence[Root], *, temperature: float, seed: int, first_success: bool
+    ) -> list[Rollout]:
+        """The rollouts of ``roots``, within the model's window.
+
+        Raises:
+            BadInputError: the model cannot be read, or the server does not serve exactly one model.
+            ReasonloopError: the server does not answer.
+        """
+        bound = UNBOUNDED if self.serve is None else self.serve.concurrency
+        return draw_rollouts(
+            self._engine,
+            roots,
+            lambda draws: Runtime(
+                grammar=CountdownGrammar(style=self.record.style),
+                draws=draws,
+                decoding=Decoding(temperature=temperature, max_new_tokens=self.record.window),
+                slots=asyncio.Semaphore(bound),
+                seed=seed,
+                tokens=self.tokens,
+                window=self.record.window,
+                first_success=first_success,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSetting:
+    """A model, the condition of its prompts, and the temperature of its draws."""
+
+    name: str
+    kind: str
+    """``parallel`` or ``serial``."""
+    condition: str
+    """Empty without one."""
+    temperature: float
+
+    @property
+    def label(self) -> str:
+        """For titles: ``parallel, Sub Call Budget: 9, T = 0``."""
+        named = [self.name, *filter(None, [self.condition])]
+        return ", ".join([*named, f"T = {self.temperature:g}"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +166,10 @@ class Plan:
             for sample in range(self.samples)
         ]
 
-    def open_runtime(self) -> AbstractAsyncContextManager[Runtime]:
-        """See `ThreadModel.open_runtime`."""
-        return self.model.open_runtime(
+    def draw(self, problems: Sequence[ProblemLine]) -> list[Rollout]:
+        """The rollouts of ``problems``; see `ThreadModel.draw`."""
+        return self.model.draw(
+            self.roots(problems),
             temperature=self.chosen.temperature,
             seed=self.setting.seed,
             first_success=self.setting.first_success,

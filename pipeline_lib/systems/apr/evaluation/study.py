@@ -6,6 +6,7 @@ A vote is for the claimed operations, right or wrong; a rollout without a claim 
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,9 +17,56 @@ from pipeline_lib.study.statistics.majority import Vote, majority_at_k
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, arm_name, make_study
 from pipeline_lib.systems.apr.countdown.grammar import answer_of
-from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows, problem_scores
+from pipeline_lib.systems.apr.evaluation.plans import ModelSetting
 from pipeline_lib.systems.apr.rollouts import Row
 from pipeline_lib.systems.apr.threads import Event
+
+TOKEN_COUNTS = ("drawn", "critical", "total", "longest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnRows:
+    """The rows of all rollouts of one setting, in the order of the problems."""
+
+    setting: ModelSetting
+    rows: Sequence[Row]
+
+    @property
+    def whole(self) -> list[Row]:
+        """The rollouts whose parent did not fail."""
+        return [row for row in self.rows if "error" not in row]
+
+    @property
+    def by_problem(self) -> dict[str, list[Row]]:
+        """The rollouts that did not fail, by problem; a problem without any is left out."""
+        found: dict[str, list[Row]] = {}
+        for row in self.whole:
+            found.setdefault(row["problem_id"], []).append(row)
+        return found
+
+    def mean_tokens(self, count: str, *, most: float = float("inf")) -> float:
+        """Mean of one of `TOKEN_COUNTS` over rollouts, each cut at ``most``."""
+        return float(np.mean([min(row["tokens"][count], most) for row in self.whole]))
+
+
+def most_accurate(drawn: Sequence[DrawnRows]) -> ModelSetting:
+    """The most accurate setting; of equally accurate ones the one with the shortest critical path."""
+    best = max(
+        drawn,
+        key=lambda one: (
+            np.mean([*problem_scores(one.by_problem).values()]),
+            -one.mean_tokens("critical"),
+        ),
+    )
+    return best.setting
+
+
+def problem_scores(groups: Mapping[str, Sequence[Row]]) -> dict[str, float]:
+    """The share of right rollouts by problem."""
+    return {
+        name: float(np.mean([row["is_correct"] for row in rows])) for name, rows in groups.items()
+    }
+
 
 EQUAL_PATH, BOTH_CUT = "equal path", "equal path, both"
 _BASES = {"parallel-rl": "parallel rl", "serial-rl": "serial rl"}

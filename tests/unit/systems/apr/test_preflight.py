@@ -4,7 +4,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.apr.preflight import check_run
+from pipeline_lib.systems.apr.stages import check_run
 from pipeline_lib.systems.stage import Run
 
 

@@ -15,11 +15,11 @@ from pipeline_lib.systems.apr.countdown.grammar import (
 )
 from pipeline_lib.systems.apr.countdown.traces import (
     CompactSearch,
+    compact_parallel_trace,
+    compact_serial_trace,
     published_parallel_trace,
     published_serial_trace,
 )
-from pipeline_lib.systems.apr.countdown.traces import published_parallel_trace as compact_parallel
-from pipeline_lib.systems.apr.countdown.traces import published_serial_trace as compact_serial
 
 GOAL = "equal: Goal Reached"
 GOLD = CountdownGold(numbers=(3, 5, 12), target=20)
@@ -32,8 +32,8 @@ def compact_search(gold):
 
 
 TRACES = {
-    "compact parallel": lambda gold: compact_parallel(compact_search(gold)),
-    "compact serial": lambda gold: compact_serial(compact_search(gold)),
+    "compact parallel": lambda gold: compact_parallel_trace(compact_search(gold)),
+    "compact serial": lambda gold: compact_serial_trace(compact_search(gold)),
     "published parallel": lambda gold: published_parallel_trace(
         gold.numbers, gold.target, beam=4, sub_beam=4, branch=0.7, draw=child_random(2, "test")
     ),

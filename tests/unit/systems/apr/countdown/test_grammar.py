@@ -13,9 +13,8 @@ from pipeline_lib.systems.apr.countdown.traces import (
     CompactSearch,
     compact_parallel_trace,
     compact_serial_trace,
+    published_parallel_trace,
 )
-from pipeline_lib.systems.apr.countdown.traces import compact_parallel_trace as compact_trace
-from pipeline_lib.systems.apr.countdown.traces import compact_parallel_trace as published_trace
 from pipeline_lib.systems.apr.runtime import TextTokens, keep
 from pipeline_lib.systems.apr.threads import Child
 from tests.unit.systems.apr.countdown.texts import GOLDEN, show
@@ -26,13 +25,13 @@ PROBLEMS = [((3, 5, 12), 20), ((3, 5, 12), 27), ((4, 9, 17), 31), ((2, 8, 19), 3
 
 
 def compact(numbers, target):
-    return compact_trace(
+    return compact_parallel_trace(
         CompactSearch(numbers=numbers, target=target, beam=5, sub_beam=4, max_value=100)
     )
 
 
 def published(numbers, target):
-    return published_trace(
+    return published_parallel_trace(
         (*numbers, 7), target, beam=4, sub_beam=3, branch=1.0, draw=child_random(5, "test", target)
     )
 

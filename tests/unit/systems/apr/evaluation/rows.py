@@ -5,7 +5,7 @@ from typing import Any
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.sampling.compute_cost import Cost
-from pipeline_lib.systems.apr.evaluation.drawn import DrawnRows, ModelSetting
+from pipeline_lib.systems.apr.evaluation.study import DrawnRows, ModelSetting
 from pipeline_lib.systems.apr.rollouts import evaluated_row
 from pipeline_lib.systems.apr.threads import End, Event, Rollout, Root
 

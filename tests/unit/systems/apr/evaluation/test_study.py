@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.params.evaluate import EvaluateParams
-from pipeline_lib.systems.apr.evaluation.drawn import most_accurate
 from pipeline_lib.systems.apr.evaluation.study import (
     BOTH_CUT,
     EQUAL_PATH,
     apr_study,
+    most_accurate,
     rollout_attempts,
 )
 from tests.unit.systems.apr.evaluation.rows import drawn, failed, row

@@ -8,10 +8,10 @@ from transformers import AutoTokenizer
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.rl.source import (
-    InProcessRollouts,
+from pipeline_lib.systems.apr.rl import (
     ThreadRollouts,
     count_row,
+    draw_in_process,
     reward_of,
 )
 from pipeline_lib.systems.apr.rollouts import rollout_fun
@@ -22,7 +22,7 @@ from tests.unit.systems.apr.learned_model import SOLVED, UNSOLVED, WINDOW, trace
 TRACES = trace(*SOLVED), trace(*UNSOLVED)
 PROMPTS = [found.sequences[0].prefix for found in TRACES]
 
-IN_PROCESS = partial(InProcessRollouts, style="compact")
+IN_PROCESS = partial(draw_in_process, style="compact")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def draw(policy, rollouts_of, prompts, step=0):
 
 def given(rows):
     """A callable as `rollout_fun` that returns ``rows``."""
-    return lambda _model: lambda _prefixes, **_: rows
+    return lambda _model, _prefixes, **_: rows
 
 
 def sequence(prefix, output, ids, *, role="parent", round_number=0, child=None):
@@ -52,8 +52,9 @@ def sequence(prefix, output, ids, *, role="parent", round_number=0, child=None):
 
 def test_sequences_are_those_of_the_traces(policy, tokenizer):
     """A model that learned two traces draws their sequences greedily, with their end tokens."""
-    drawing = IN_PROCESS(policy.model)
-    rows = drawing(PROMPTS, temperature=0.0, tokenizer=policy.tokenizer, window=WINDOW, seed=1)
+    rows = IN_PROCESS(
+        policy.model, PROMPTS, temperature=0.0, tokenizer=policy.tokenizer, window=WINDOW, seed=1
+    )
     drawn = draw(policy, given(rows), PROMPTS)
     assert [one.reward for one in drawn] == [1.0, 0.0]
     assert [one.counts["children"] for one in drawn] == [3, 3]
@@ -70,7 +71,10 @@ def test_a_server_drives_the_same_training(policy, thread_model):
     here = draw(policy, IN_PROCESS, PROMPTS, step=2)
     with served(thread_model) as url:
         there = draw(
-            policy, lambda _model: partial(rollout_fun, url, bos_token=""), PROMPTS, step=2
+            policy,
+            lambda _model, prompts, **options: rollout_fun(url, prompts, "", **options),
+            PROMPTS,
+            step=2,
         )
     assert [one.counts for one in there] == [one.counts for one in here]
     assert [[row.ids_L.tolist() for row in one.sequences] for one in there] == [

@@ -16,7 +16,7 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
     read_problems,
 )
 from pipeline_lib.systems.apr.model_record import read_record
-from pipeline_lib.systems.apr.rl.train import train_by_rl
+from pipeline_lib.systems.apr.rl import train_by_rl
 from tests.unit.systems.apr.conftest import SMALL
 from tests.unit.systems.apr.learned_model import outputs_of, save_model, save_record, trace
 

@@ -1,0 +1,321 @@
+"""Reinforcement learning of a model of threads: its rollouts, as rewarded sequences of token ids, on training problems.
+
+Every sequence is trained on from its first drawn token to its end token. Text that the runtime wrote, a join
+or a spawn in the place of a forged one, is in the prefix of the sequence that follows it, so it has no loss.
+"""
+
+import asyncio
+import pathlib
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
+from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.pretrained import load_tokenizer
+from pipeline_lib.engines.tokens import encode_completion, encode_prompt
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.apr import AprRlParams
+from pipeline_lib.seeding import child_seed
+from pipeline_lib.store.checkpoints import work_folder
+from pipeline_lib.store.folders import check_output_folder
+from pipeline_lib.store.keys import stage_key
+from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.systems.apr.countdown.data_folder import (
+    ProblemLine,
+    check_data,
+    problem_file,
+    read_problems,
+    read_settings,
+)
+from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
+from pipeline_lib.systems.apr.countdown.search import Style
+from pipeline_lib.systems.apr.evaluation.problem_source import check_fit, root_prompt
+from pipeline_lib.systems.apr.model_record import (
+    RECORD_NAME,
+    ThreadModelRecord,
+    choose_condition,
+    read_record,
+)
+from pipeline_lib.systems.apr.rollouts import Row, check_room, make_roots, read_gold, rollout_row
+from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime, TextTokens
+from pipeline_lib.systems.apr.scheduler import draw_rollouts
+from pipeline_lib.systems.apr.threads import Role, Root
+from pipeline_lib.train.offline.token_steps import TokenRow
+from pipeline_lib.train.online.live_rollouts import eval_mode
+from pipeline_lib.train.phases import Phase, Progress, Schedule, TrainContext
+from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout, RolloutSource
+from pipeline_lib.train.rollout_grpo.trainer import trainer_factory
+from pipeline_lib.train.sequence import finished_training, run_phases
+from pipeline_lib.train.tracking.trackers import Trackers
+from pipeline_lib.train.weights import policies
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_BATCH = 512
+"""Sequences decoded together; more take memory and make a pass no cheaper."""
+_TEMPERATURE = 1.0
+"""Of the probabilities in the loss."""
+_SPEED_WEIGHT = 0.5
+_SPEED_LIMIT = 0.2
+_LENGTH_UNIT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadRollouts:
+    """Implements RolloutSource on a callable as `rollout_fun`."""
+
+    rollouts_of: Callable[..., list[Row]]
+    """Draws from the policy with its present weights, given first, as `rollouts.rollout_fun` does from a server; each
+    sequence has ``output_ids``."""
+    rl: AprRlParams
+    window: int
+    seed: int
+
+    def draw(
+        self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
+    ) -> list[RewardedRollout]:
+        """One rollout for each prompt.
+
+        Raises:
+            ReasonloopError: every rollout failed, or the engine gives no token ids.
+        """
+        rows = self.rollouts_of(
+            model,
+            prompts,
+            temperature=_TEMPERATURE,
+            tokenizer=tokenizer,
+            window=self.window,
+            seed=child_seed(self.seed, "rl draw", step),
+        )
+        errors = [reason for row in rows if (reason := _failure(row)) is not None]
+        if len(errors) == len(rows):
+            raise ReasonloopError(f"step {step + 1}: every rollout failed; the first: {errors[0]}")
+        sequences = [one for row in rows for one in row["seqs"]]
+        if not any("output_ids" in one for one in sequences):
+            raise ReasonloopError(
+                "the engine gives no token ids, and training needs those that were drawn; draw in process"
+            )
+        return [self._rewarded(row, tokenizer) for row in rows]
+
+    def _rewarded(self, row: Row, tokenizer: Any) -> RewardedRollout:
+        if _failure(row) is not None:
+            return RewardedRollout(sequences=(), reward=None, counts={})
+        trained = [one for one in row["seqs"] if one.get("output_ids")]
+        counts = count_row(row, tokenizer)
+        right = row["is_correct"]
+        return RewardedRollout(
+            sequences=[_token_row(one, tokenizer) for one in trained],
+            reward=reward_of(self.rl, **counts) if right else 0.0,
+            counts={
+                "accuracy": float(right),
+                **counts,
+                # Text that was cut within a token: what would be trained on was not drawn.
+                "lost_sequences": sum("output_ids" not in one for one in row["seqs"]),
+            },
+        )
+
+
+def _failure(row: Row) -> str | None:
+    """The reason why a rollout has no reward; with a failed child, a claim may be missing that it would have made."""
+    reason: str | None = row.get("error") or row.get("child_error")
+    return reason
+
+
+def reward_of(rl: AprRlParams, *, children: int, drawn_tokens: int, critical_tokens: int) -> float:
+    """The reward of a right claim; a wrong one has 0.
+
+    Without that gate a bonus for threads, or a penalty on them, is learned in place of the answer.
+
+    ``drawn_tokens`` are of all threads, end tokens included, ``critical_tokens`` of the parent and each round's longest
+    child.
+    """
+    saved = 1 - critical_tokens / drawn_tokens
+    rewards = {
+        "binary": 1.0,
+        "speed": 1 + _SPEED_WEIGHT * min(saved, _SPEED_LIMIT),
+        "threads": max(0.0, 1 - rl.penalty * children),
+        "length": max(0.0, 1 - rl.penalty * drawn_tokens / _LENGTH_UNIT),
+    }
+    return rewards[rl.reward]
+
+
+def count_row(row: Row, tokenizer: Any) -> dict[str, int]:
+    """Children, drawn and critical tokens of a rollout that did not fail."""
+    parent, drawn = 0, 0
+    children: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for one in row["seqs"]:
+        known = "output_ids" in one
+        size = len(one["output_ids"] if known else encode_completion(tokenizer, one["output"]))
+        drawn += size
+        if one["role"] == Role.PARENT:
+            parent += size
+        else:
+            children[one["round"]][one["child"]] += size
+    return {
+        "children": sum(map(len, children.values())),
+        "drawn_tokens": drawn,
+        "critical_tokens": parent + sum(max(sizes.values()) for sizes in children.values()),
+    }
+
+
+def _token_row(sequence: Mapping[str, Any], tokenizer: Any) -> TokenRow:
+    prefix = encode_prompt(tokenizer, sequence["prefix"])
+    return TokenRow(
+        ids_L=np.array([*prefix, *sequence["output_ids"]], dtype=np.int32), loss_from=len(prefix)
+    )
+
+
+def draw_in_process(  # noqa: PLR0913 - as of `rollout_fun`
+    model: Any,
+    prefix_list: Sequence[str],
+    *,
+    style: Style,
+    temperature: float,
+    tokenizer: "PreTrainedTokenizerBase",
+    window: int,
+    seed: int,
+) -> list[Row]:
+    """Rollouts as of `rollout_fun` of a model in place of a server; the model's mode is restored."""
+    golds = [read_gold(one, place=f"prefix_list[{i}]") for i, one in enumerate(prefix_list)]
+    # A new engine for each call: its memory layout does not depend on earlier ones, and is free for
+    # the loss that follows.
+    engine = EmbeddedEngine(
+        model=model, tokenizer=tokenizer, identity="in training", batch_size=_BATCH
+    )
+    with eval_mode(model):
+        rollouts = draw_rollouts(
+            engine,
+            make_roots(prefix_list),
+            lambda draws: Runtime(
+                grammar=CountdownGrammar(style=style),
+                draws=draws,
+                decoding=Decoding(temperature=temperature, max_new_tokens=window),
+                slots=asyncio.Semaphore(UNBOUNDED),
+                seed=seed,
+                tokens=TextTokens.of(tokenizer),
+                window=window,
+            ),
+        )
+    return [rollout_row(one, gold) for one, gold in zip(rollouts, golds, strict=True)]
+
+
+_PHASE = "rl"
+
+
+def train_by_rl(  # noqa: PLR0913 - what a training depends on
+    model: pathlib.Path,
+    data: pathlib.Path,
+    output: pathlib.Path,
+    rl: AprRlParams,
+    *,
+    seed: int,
+    max_seconds: float | None = None,
+    progress: Progress | None = None,
+    trackers: Trackers | None = None,
+    replaces: bool = False,
+) -> Manifest:
+    """Train ``model`` on rollouts of the training problems in ``data``; a finished training is reused.
+
+    ``model`` is of `reasonloop apr train`, or of this training. An interrupted training resumes; after ``max_seconds``
+    it stops behind a checkpoint. With ``replaces`` the model of another training in ``output`` is replaced, not refused.
+
+    Raises:
+        BudgetReachedError: the time limit was reached; the same call resumes.
+        BadInputError: there are no steps, model and data do not fit, the condition was never trained,
+            there are too few problems, or ``output`` holds something else.
+    """
+    start = time.perf_counter()
+    if not rl.steps:
+        raise BadInputError("apr.rl.steps=0: nothing to train; give at least 1")
+    check_output_folder(output, kind=policies.KIND)
+    record = read_record(model)
+    digest = check_data(data).digest
+    problems = read_problems(problem_file(data, "train"))
+    check_fit(model, record, problems, style=read_settings(data).data.style)
+    if len(problems) < rl.prompts:
+        raise BadInputError(
+            f"apr.rl.prompts={rl.prompts}: {data} has {len(problems)} training problems; "
+            "generate more, or lower it"
+        )
+    rows = prompt_rows(model, record, problems, rl)
+    key = stage_key(
+        __name__,
+        params={"rl": rl.model_dump(mode="json"), "seed": seed},
+        inputs={"data": digest, "model": model_identity(str(model))},
+    )
+    finished = finished_training(output, key=key, replaces=replaces)
+    if finished is not None:
+        return finished
+    source = ThreadRollouts(
+        rollouts_of=partial(draw_in_process, style=record.style),
+        rl=rl,
+        window=record.window,
+        seed=seed,
+    )
+    context = TrainContext(
+        work=work_folder(output, key),
+        key=key,
+        seed=seed,
+        threads=rl.threads,
+        progress=progress,
+        trackers=trackers,
+        problems=problems,
+        deadline=None if max_seconds is None else start + max_seconds,
+    )
+    return run_phases(
+        [make_phase(rows, source, rl, kind=record.kind)],
+        str(model),
+        output,
+        context=context,
+        records={RECORD_NAME: record.model_dump(mode="json")},
+    )
+
+
+def make_phase(rows: Sequence[Row], source: RolloutSource, rl: AprRlParams, *, kind: str) -> Phase:
+    """The phase that trains a model of ``kind`` on the rollouts of ``source``."""
+    rollouts = rl.prompts * rl.group_size
+    kl_coef = rl.serial_kl_coef if kind == "serial" else rl.kl_coef
+    return Phase(
+        name=_PHASE,
+        schedule=Schedule(
+            steps=rl.steps,
+            lr=rl.lr,
+            batch_size=rollouts,
+            micro_batch_size=rollouts,
+            checkpoint_every=rl.checkpoint_every,
+            gradient_checkpointing=False,
+        ),
+        make_trainer=trainer_factory(rows, rl, source=source, kl_coef=kl_coef),
+    )
+
+
+def prompt_rows(
+    model: pathlib.Path,
+    record: ThreadModelRecord,
+    problems: Sequence[ProblemLine],
+    rl: AprRlParams,
+) -> list[Row]:
+    """The prompts of all problems, under one condition.
+
+    Raises:
+        BadInputError: the model was not trained on the condition, or its window has no room for a prompt.
+    """
+    amount = rl.children if record.kind == "parallel" else rl.tokens
+    condition = choose_condition(model, record, amount)
+    rows: list[Row] = [
+        {"problem_id": one.id, "prompt": root_prompt(one, record, condition)} for one in problems
+    ]
+    check_room(
+        [Root(problem_id=row["problem_id"], sample=0, prompt=row["prompt"]) for row in rows],
+        TextTokens.of(load_tokenizer(str(model))),
+        window=record.window,
+    )
+    return rows

@@ -1,1 +1,0 @@
-"""Reinforcement learning of models of threads: draws, rewards, training."""
