@@ -116,7 +116,13 @@ def make_prr_study(
         seed=seed,
         provenance=provenance,
         left_out={"the answer is secret": next(iter(found.models.values())).judged.unlabelled},
-        compute=_compute(found),
+        compute={
+            "models": {
+                name: {"core passes": one.core_passes, **branch_figures(one.judged)}
+                for name, one in {**found.models, **found.control}.items()
+            },
+            **({} if found.arc is None else {"arc": found.arc}),
+        },
     )
     return study.with_claims([*claims_of(study), *_sentences(found)]), series
 
@@ -211,15 +217,6 @@ def attempts(found: Findings, series: Sequence[Series]) -> Iterator[Attempt]:
                             "confidence": float(rows.confidences_BK[row, branch]),
                         },
                     )
-
-
-def _compute(found: Findings) -> dict[str, Any]:
-    models = {**found.models, **found.control}
-    figures = {
-        name: {"core passes": one.core_passes, **branch_figures(one.judged)}
-        for name, one in models.items()
-    }
-    return {"models": figures, **({} if found.arc is None else {"arc": found.arc})}
 
 
 def _sentences(found: Findings) -> Iterator[str]:

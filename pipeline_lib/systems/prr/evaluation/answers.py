@@ -189,6 +189,9 @@ def judge_batch(output: BranchOutput, batch: Batch, *, start: int = 0) -> Judged
 
     given = decode_answers(output, mask).rows(kept_B)
     losses_BK = branch_losses(output.logits_BKLV, batch.labels_BL)[labelled_B]
+    num_branches = losses_BK.shape[1]
+    differ_B = (given.kept_BKL[:, :, None] != given.kept_BKL[:, None]).sum((1, 2, 3))
+    labels_B = max(1, num_branches * (num_branches - 1)) * asked_BLn[kept_B].sum(-1)
     return JudgedRows(
         places_B=start + np.flatnonzero(kept_B),
         unlabelled=int((batch.real_B & ~labelled_B).sum()),
@@ -198,7 +201,7 @@ def judge_batch(output: BranchOutput, batch: Batch, *, start: int = 0) -> Judged
         picked={name: pick(given) for name, pick in PICKS.items()},
         best_B=losses_BK.argmin(1).cpu().numpy(),
         distinct=int((~np.tril(equal_answers(given), -1).any(-1)).sum()),
-        disagreement=_disagreement(given.kept_BKL, asked_BLn[kept_B]),
+        disagreement=float((differ_B / labels_B).sum()),
     )
 
 
@@ -227,22 +230,10 @@ def branch_figures(rows: JudgedRows) -> dict[str, float]:
     num_rows, num_branches = rows.right_BK.shape
     if not num_rows or num_branches == 1:
         return {}
-    used = np.bincount(rows.best_B, minlength=num_branches).tolist()
+    shares = [count / num_rows for count in np.bincount(rows.best_B).tolist() if count]
     return {
         "decidable": int(decidable(rows).sum()) / num_rows,
-        "usage entropy": _relative_entropy(used),
+        "usage entropy": -sum(one * math.log(one) for one in shares) / math.log(num_branches),
         "distinct outputs": rows.distinct / num_rows,
         "disagreement": rows.disagreement / num_rows,
     }
-
-
-def _disagreement(kept_BKL: AnswerTokens, asked_BL: Bools) -> float:
-    num_branches = kept_BKL.shape[1]
-    pairs = max(1, num_branches * (num_branches - 1))
-    differ_B = (kept_BKL[:, :, None] != kept_BKL[:, None]).sum((1, 2, 3))
-    return float((differ_B / (pairs * asked_BL.sum(-1))).sum())
-
-
-def _relative_entropy(counts: Sequence[int]) -> float:
-    shares = [count / sum(counts) for count in counts if count]
-    return -sum(share * math.log(share) for share in shares) / math.log(len(counts))

@@ -111,7 +111,9 @@ class TrainingBatches:
         self._seed = seed
         self._mine = slice(rank, None, world)
         self._visits = _visits(data)
-        self._order = functools.lru_cache(maxsize=2)(self._shuffled)
+        self._order = functools.lru_cache(maxsize=2)(
+            lambda turn: child_generator(seed, "latent", "order", turn).permutation(self._visits)
+        )
 
     def at(self, step: int) -> Batch:
         """This process's rows of the batch of step 0, 1, ..."""
@@ -126,9 +128,6 @@ class TrainingBatches:
         examples_B = _pick(self._data.puzzle_indices_P1, puzzles_B, draws_2B[1])
         ids_B = self._data.puzzle_identifiers_P[puzzles_B]
         return _batch(self._data, examples_B[self._mine], ids_B[self._mine])
-
-    def _shuffled(self, turn: int) -> Ints:
-        return child_generator(self._seed, "latent", "order", turn).permutation(self._visits)
 
 
 def _visits(data: PuzzleSet) -> Ints:

@@ -114,11 +114,14 @@ class Attention(nn.Module):
         self.heads = heads
         self.qkv = linear(width, 3 * width)
         self.out = linear(width, width)
-        angles_SC = _rotary_angles(positions, width // heads)
+        channels = width // heads
+        frequencies = _ROTARY_BASE ** -(torch.arange(0, channels, 2) / channels)
+        # Channels c and c + channels / 2 rotate together.
+        angles_SC = torch.outer(torch.arange(positions), frequencies).repeat(1, 2)
         self.register_buffer("cos_SC", angles_SC.cos(), persistent=False)
         # The sign of the rotation is folded into the sine.
-        sign_C = torch.ones(width // heads)
-        sign_C[: width // heads // 2] = -1
+        sign_C = torch.ones(channels)
+        sign_C[: channels // 2] = -1
         self.register_buffer("sin_SC", angles_SC.sin() * sign_C, persistent=False)
 
     @override
@@ -136,15 +139,10 @@ class Attention(nn.Module):
     def _rotate(self, heads_XNHSC: Tensor) -> Tensor:
         first, second = heads_XNHSC.chunk(2, dim=-1)
         swapped_XNHSC = torch.cat((second, first), dim=-1)
-        cos_SC = self.get_buffer("cos_SC").to(heads_XNHSC.dtype)
-        sin_SC = self.get_buffer("sin_SC").to(heads_XNHSC.dtype)
+        cos_SC, sin_SC = (
+            self.get_buffer(name).to(heads_XNHSC.dtype) for name in ("cos_SC", "sin_SC")
+        )
         return torch.addcmul(heads_XNHSC * cos_SC, swapped_XNHSC, sin_SC)
-
-
-def _rotary_angles(positions: int, channels: int) -> Tensor:
-    """[positions, channels]; channels c and c + channels / 2 rotate together."""
-    frequencies = _ROTARY_BASE ** -(torch.arange(0, channels, 2) / channels)
-    return torch.outer(torch.arange(positions), frequencies).repeat(1, 2)
 
 
 class Block(nn.Module):

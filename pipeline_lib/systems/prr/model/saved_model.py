@@ -58,18 +58,18 @@ def model_sizes(data: PuzzleSet) -> Sizes:
 
 
 def save_model(
-    model: PrrModel | TrmModel,
+    weights: Mapping[str, Tensor],
     output: pathlib.Path,
     *,
     config: SavedConfig,
     log: Sequence[Mapping[str, float]],
     key: str,
 ) -> Manifest:
-    """Write the model atomically to ``output``, replacing an older one."""
+    """Write a model with these ``weights`` atomically to ``output``, replacing an older one."""
     steps = log[-1]["step"] if log else 0
     with replaced(output) as fresh:
         with atomic_file(fresh / WEIGHTS_NAME) as temporary:
-            save_file(to_storable(model.state_dict()), temporary)
+            save_file(to_storable(weights), temporary)
         write_json(fresh / CONFIG_NAME, config.model_dump(mode="json"))
         write_json_lines(fresh / LOG_NAME, log)
         return manifests.seal(fresh, kind=KIND, key=key, counts={"steps": steps})

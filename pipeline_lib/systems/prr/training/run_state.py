@@ -10,6 +10,7 @@ file per process and is resharded when a training resumes with another number of
 
 import math
 import pathlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -184,64 +185,29 @@ class SignSgd(torch.optim.Optimizer):
         if used is None or used.vectors_BD.grad is None:
             return
         self.embedding.used = None
-        ids_U, gradients_UD = sum_by_id(used.ids_B[used.real_B], used.vectors_BD.grad[used.real_B])
+        gradients_BD = used.vectors_BD.grad[used.real_B]
+        ids_U, places_B = torch.unique(used.ids_B[used.real_B], return_inverse=True)
+        gradients_UD = gradients_BD.new_zeros(len(ids_U), gradients_BD.shape[1])
+        gradients_UD.index_add_(0, places_B, gradients_BD)
         group = self.param_groups[0]
         weight_RD = self.embedding.get_buffer("weight")
         kept_UD = weight_RD[ids_U] * (1 - group["lr"] * group["weight_decay"])
         weight_RD[ids_U] = kept_UD - group["lr"] * gradients_UD.sign()
 
 
-def sum_by_id(ids_B: Tensor, gradients_BD: Tensor) -> tuple[Tensor, Tensor]:
-    """Distinct ids [U] and the sum of the gradients of each [U, D]."""
-    ids_U, places_B = torch.unique(ids_B, return_inverse=True)
-    sums_UD = gradients_BD.new_zeros(len(ids_U), gradients_BD.shape[1])
-    return ids_U, sums_UD.index_add_(0, places_B, gradients_BD)
+def averages_of(model: nn.Module) -> dict[str, Tensor]:
+    """Averages of a model's parameters before the first step, by name."""
+    return {name: one.detach().clone() for name, one in model.named_parameters()}
 
 
-class Ema:
-    """average <- decay * average + (1 - decay) * parameter, after every step.
+@torch.no_grad()
+def update_averages(averages: Mapping[str, Tensor], model: nn.Module, *, decay: float) -> None:
+    """Average <- decay * average + (1 - decay) * parameter, after every step.
 
     Buffers are not averaged: the average of a rarely updated puzzle vector would lag far behind.
     """
-
-    def __init__(self, model: nn.Module, *, decay: float) -> None:
-        self.decay = decay
-        self._parameters = dict(model.named_parameters())
-        self._averages = {
-            name: parameter.detach().clone() for name, parameter in self._parameters.items()
-        }
-
-    @torch.no_grad()
-    def update(self) -> None:
-        """Update the averages with the current parameters."""
-        torch._foreach_lerp_(
-            list(self._averages.values()), list(self._parameters.values()), 1 - self.decay
-        )
-
-    @contextmanager
-    def applied(self) -> Iterator[None]:
-        """Use the averages as the model's parameters within the block."""
-        trained = {name: value.detach().clone() for name, value in self._parameters.items()}
-        self._set(self._averages)
-        try:
-            yield
-        finally:
-            self._set(trained)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The averages by parameter name."""
-        return dict(self._averages)
-
-    @torch.no_grad()
-    def load_state_dict(self, averages: Mapping[str, Tensor]) -> None:
-        """Restore averages of the same model; KeyError if one is missing."""
-        for name, average in self._averages.items():
-            average.copy_(averages[name])
-
-    @torch.no_grad()
-    def _set(self, values: Mapping[str, Tensor]) -> None:
-        for name, parameter in self._parameters.items():
-            parameter.copy_(values[name])
+    parameters = dict(model.named_parameters())
+    torch._foreach_lerp_([*averages.values()], [parameters[name] for name in averages], 1 - decay)
 
 
 TENSORS_NAME = "state.safetensors"
@@ -253,8 +219,8 @@ class RunState:
     """Mutable state of a training between two steps."""
 
     model: PrrModel | TrmModel
-    ema: Ema
-    """Averaged weights, which are published."""
+    averages: Mapping[str, Tensor]
+    """Averaged weights, which are published with the model's buffers."""
     optimizers: Sequence[torch.optim.Optimizer]
     carry: Carry | None = None
     step: int = 0
@@ -264,7 +230,7 @@ class RunState:
 
 def has_finite_weights(state: RunState) -> bool:
     """True if all weights, averages and puzzle vectors are finite."""
-    tensors = [*state.model.state_dict().values(), *state.ema.state_dict().values()]
+    tensors = [*state.model.state_dict().values(), *state.averages.values()]
     return all(bool(tensor.isfinite().all()) for tensor in tensors)
 
 
@@ -278,11 +244,13 @@ def save_carry(state: RunState, folder: pathlib.Path, *, rank: int) -> None:
 def save_state(state: RunState, folder: pathlib.Path, *, world: int) -> None:
     """Write the state shared by all ``world`` processes; the caller seals the folder."""
     tensors = _add_prefix("model", state.model.state_dict())
-    tensors |= _add_prefix("ema", state.ema.state_dict())
+    tensors |= _add_prefix("ema", state.averages)
     numbers: dict[str, Any] = {}
     for index, optimizer in enumerate(state.optimizers):
-        for name, value in _optimizer_values(optimizer, f"optimizer.{index}").items():
-            (tensors if isinstance(value, Tensor) else numbers)[name] = value
+        for parameter, values in optimizer.state_dict()["state"].items():
+            of_one = _add_prefix(f"optimizer.{index}.{parameter}", values)
+            tensors |= {name: one for name, one in of_one.items() if isinstance(one, Tensor)}
+            numbers |= {name: one for name, one in of_one.items() if name not in tensors}
     with atomic_file(folder / TENSORS_NAME) as temporary:
         save_file(to_storable(tensors), temporary)
     facts = {"step": state.step, "world": world, "log": state.log, "numbers": numbers}
@@ -298,12 +266,16 @@ def load_state(state: RunState, folder: pathlib.Path, *, devices: Devices) -> No
     tensors = load_file(folder / TENSORS_NAME, device=str(devices.device))
     facts = read_json(folder / FACTS_NAME)
     state.model.load_state_dict(_strip_prefix("model", tensors))
-    state.ema.load_state_dict(_strip_prefix("ema", tensors))
+    state.averages = _strip_prefix("ema", tensors)
     state.carry = _load_carry(folder, written_by=int(facts["world"]), devices=devices)
     for index, optimizer in enumerate(state.optimizers):
-        prefix = f"optimizer.{index}"
-        values = {**_strip_prefix(prefix, tensors), **_strip_prefix(prefix, facts["numbers"])}
-        _restore_optimizer(optimizer, values)
+        restored: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+        for key, value in _strip_prefix(
+            f"optimizer.{index}", {**tensors, **facts["numbers"]}
+        ).items():
+            parameter, name = key.split(".", 1)
+            restored[int(parameter)][name] = value
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": dict(restored)})
     state.step = int(facts["step"])
     state.log = facts["log"]
 
@@ -326,28 +298,10 @@ def _carry_name(rank: int) -> str:
     return f"carry-{rank}.safetensors"
 
 
-def _add_prefix(prefix: str, values: Mapping[str, Tensor]) -> dict[str, Any]:
+def _add_prefix(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{prefix}.{name}": value for name, value in values.items()}
 
 
 def _strip_prefix(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
     start = f"{prefix}."
     return {name[len(start) :]: value for name, value in values.items() if name.startswith(start)}
-
-
-def _optimizer_values(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Any]:
-    return {
-        f"{prefix}.{parameter}.{name}": value
-        for parameter, values in optimizer.state_dict()["state"].items()
-        for name, value in values.items()
-    }
-
-
-def _restore_optimizer(optimizer: torch.optim.Optimizer, values: Mapping[str, Any]) -> None:
-    content = optimizer.state_dict()
-    per_parameter: dict[int, dict[str, Any]] = {}
-    for key, value in values.items():
-        parameter, name = key.split(".", 1)
-        per_parameter.setdefault(int(parameter), {})[name] = value
-    content["state"] = per_parameter
-    optimizer.load_state_dict(content)

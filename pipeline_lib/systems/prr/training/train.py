@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BudgetReachedError, DivergedError
@@ -39,14 +38,15 @@ from pipeline_lib.systems.prr.model.trm import TrmModel
 from pipeline_lib.systems.prr.training.run_state import (
     AdamATan2,
     Devices,
-    Ema,
     RunState,
     SignSgd,
+    averages_of,
     has_finite_weights,
     join_process_group,
     load_state,
     save_carry,
     save_state,
+    update_averages,
 )
 
 _KEPT_CHECKPOINTS = 2
@@ -174,7 +174,7 @@ class _Training:
         model.to(devices.device)
         self._state = RunState(
             model=model,
-            ema=Ema(model, decay=params.ema),
+            averages=averages_of(model),
             optimizers=_optimizers(model, params),
         )
         newest = checkpoints.newest(self._work, key=request.key) if devices.is_main else None
@@ -192,12 +192,20 @@ class _Training:
             ends = state.step == params.steps
             saves = late or state.step % params.checkpoint_every == 0
             notes = ends or state.step % params.log_every == 0
-            if notes or saves:
-                self._check_loss(output.loss)
-            if ends or saves:
-                self._check_weights()
+            # All ranks must stop together: one alone would leave the others in a collective.
+            if (notes or saves) and self._devices.any(
+                not math.isfinite(float(output.loss.detach()))
+            ):
+                raise _diverged(state.step, "loss")
+            # The last update may diverge after a finite loss.
+            if (ends or saves) and not has_finite_weights(state):
+                raise _diverged(state.step, "weights")
             if notes:
-                self._log({name: float(part) for name, part in output.parts.items()})
+                metrics = {name: float(part) for name, part in output.parts.items()}
+                # Sorted as in a restored checkpoint: the log is part of the digest.
+                state.log.append(dict(sorted({"step": state.step, **metrics}.items())))
+                if self._request.progress is not None and self._devices.is_main:
+                    self._request.progress(state.step, params.steps, metrics)
             if saves:
                 self._checkpoint()
             if late and state.step < params.steps:
@@ -226,26 +234,10 @@ class _Training:
                 group["lr"] = warmth * group["peak_lr"]
             optimizer.step()
             optimizer.zero_grad()
-        state.ema.update()
+        update_averages(state.averages, state.model, decay=params.ema)
         state.carry = output.carry
         state.step += 1
         return output
-
-    def _check_loss(self, loss: Tensor) -> None:
-        # All ranks must stop together: one alone would leave the others in a collective.
-        if self._devices.any(not math.isfinite(float(loss.detach()))):
-            raise _diverged(self._state.step, "loss")
-
-    def _check_weights(self) -> None:
-        """The last update may diverge after a finite loss."""
-        if not has_finite_weights(self._state):
-            raise _diverged(self._state.step, "weights")
-
-    def _log(self, metrics: dict[str, float]) -> None:
-        # Sorted as in a restored checkpoint: the log is part of the digest.
-        self._state.log.append(dict(sorted({"step": self._state.step, **metrics}.items())))
-        if self._request.progress is not None and self._devices.is_main:
-            self._request.progress(self._state.step, self._request.train.steps, metrics)
 
     def _checkpoint(self) -> None:
         folder = self._work / f"checkpoint-{self._state.step}"
@@ -271,14 +263,13 @@ class _Training:
             sizes=model_sizes(request.data),
             identifiers=request.data.identifiers,
         )
-        with self._state.ema.applied():
-            save_model(
-                self._state.model,
-                request.output,
-                config=config,
-                log=self._state.log,
-                key=request.key,
-            )
+        save_model(
+            {**self._state.model.state_dict(), **self._state.averages},
+            request.output,
+            config=config,
+            log=self._state.log,
+            key=request.key,
+        )
         checkpoints.discard(self._work)
 
 

@@ -6,11 +6,12 @@ from torch import nn
 
 from pipeline_lib.systems.prr.training.run_state import (
     Devices,
-    Ema,
     RunState,
+    averages_of,
     load_state,
     save_carry,
     save_state,
+    update_averages,
 )
 from tests.unit.systems.prr.small_models import small_trm
 
@@ -25,7 +26,7 @@ CARRY = {
 def make_state(carry: dict[str, torch.Tensor] | None = None, *, step: int = 0) -> RunState:
     """A training without optimizers."""
     model = small_trm()
-    return RunState(model=model, ema=Ema(model, decay=0.9), optimizers=(), carry=carry, step=step)
+    return RunState(model=model, averages=averages_of(model), optimizers=(), carry=carry, step=step)
 
 
 @pytest.mark.parametrize(("wrote", "reads"), [(1, 1), (3, 3), (1, 4), (2, 1), (4, 2), (2, 3)])
@@ -55,35 +56,12 @@ def test_a_model_without_carry_resumes(tmp_path):
     assert (state.step, state.carry) == (2, None)
 
 
-def made() -> tuple[nn.Linear, Ema]:
-    """One weight at 1, averaged with decay 3/4."""
-    model = nn.Linear(1, 1, bias=False)
-    nn.init.constant_(model.weight, 1.0)
-    return model, Ema(model, decay=0.75)
-
-
 def test_average_by_hand():
     """1, then 3/4 x 1 + 1/4 x 5 = 2, then 3/4 x 2 + 1/4 x 6 = 3."""
-    model, ema = made()
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(model.weight, 1.0)
+    averages = averages_of(model)
     for value, average in ((5.0, 2.0), (6.0, 3.0)):
         nn.init.constant_(model.weight, value)
-        ema.update()
-        assert ema.state_dict()["weight"].item() == pytest.approx(average)
-
-
-def test_the_average_is_applied_within_the_block():
-    """The trained weights are restored after the block, also after an exception."""
-    model, ema = made()
-    nn.init.constant_(model.weight, 5.0)
-    ema.update()
-    with ema.applied():
-        assert model.weight.item() == 2
-    assert model.weight.item() == 5
-
-    def failing() -> None:
-        with ema.applied():
-            raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"):
-        failing()
-    assert model.weight.item() == 5
+        update_averages(averages, model, decay=0.75)
+        assert averages["weight"].item() == pytest.approx(average)
