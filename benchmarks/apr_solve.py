@@ -26,7 +26,7 @@ from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.systems.apr.runtime import Limits
-from pipeline_lib.systems.apr.solve import solve_all
+from pipeline_lib.systems.apr.solve import answer_of, solve_all
 from pipeline_lib.systems.apr.threads import DrawnSequence, Event, Role, Rollout
 
 SEED = 7
@@ -153,7 +153,7 @@ def main() -> None:
         ) as engine,
     ):
         start = time.process_time()
-        answers = solve_all(
+        rollouts = solve_all(
             engine,
             [line["question"] for line in lines],
             limits=limits,
@@ -164,16 +164,16 @@ def main() -> None:
             seed=SEED,
         )
         seconds = time.process_time() - start
-    found = total([one.rollout for one in answers], limits, max_tokens=arguments.max_tokens)
+    found = total(rollouts, limits, max_tokens=arguments.max_tokens)
     show(found, seconds)
     settings = {key: str(value) for key, value in vars(arguments).items() if key != "output"}
     shown = [
         {
             "question": line["question"],
-            "answer": one.text,
-            "children": one.rollout.events[Event.CHILDREN],
+            "answer": answer_of(one),
+            "children": one.events[Event.CHILDREN],
         }
-        for line, one in zip(lines, answers, strict=True)
+        for line, one in zip(lines, rollouts, strict=True)
     ]
     write_results(
         arguments.output,

@@ -2,7 +2,6 @@
 
 import pathlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -167,26 +166,7 @@ def _say_step(step: int, total: int, metrics: Mapping[str, float]) -> None:
 
 
 _BATCH = 16
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class LimitOptions:
-    """Options for the limits of threads."""
-
-    children: Annotated[int, Parameter(help="Children of one spawn.", validator=AT_LEAST_ONE)] = 8
-    depth: Annotated[
-        int,
-        Parameter(help="Generations of children; 0: none.", validator=AT_LEAST_ZERO),
-    ] = 1
-    draws: Annotated[int, Parameter(help="Draws of one thread.", validator=AT_LEAST_ONE)] = 4
-    max_tokens: Annotated[int, Parameter(help="Tokens of one draw.", validator=AT_LEAST_ONE)] = 512
-    all_tokens: Annotated[
-        int, Parameter(help="Tokens that all threads draw together.", validator=AT_LEAST_ONE)
-    ] = 8192
-
-
-DEFAULT_LIMITS = LimitOptions()
+"""Sequences decoded together in process."""
 
 
 def solve(  # noqa: PLR0913 - one argument per option
@@ -194,7 +174,15 @@ def solve(  # noqa: PLR0913 - one argument per option
     question: Annotated[str, Parameter(help="The question, as the user would ask it.")],
     /,
     *,
-    limits: LimitOptions = DEFAULT_LIMITS,
+    children: Annotated[int, Parameter(help="Children of one spawn.", validator=AT_LEAST_ONE)] = 8,
+    depth: Annotated[
+        int, Parameter(help="Generations of children; 0: none.", validator=AT_LEAST_ZERO)
+    ] = 1,
+    draws: Annotated[int, Parameter(help="Draws of one thread.", validator=AT_LEAST_ONE)] = 4,
+    max_tokens: Annotated[int, Parameter(help="Tokens of one draw.", validator=AT_LEAST_ONE)] = 512,
+    all_tokens: Annotated[
+        int, Parameter(help="Tokens that all threads draw together.", validator=AT_LEAST_ONE)
+    ] = 8192,
     temperature: Temperature = 0.0,
     engine: EngineOption = None,
     workspace: EngineLogs = DEFAULT_RUN.workspace,
@@ -213,24 +201,18 @@ def solve(  # noqa: PLR0913 - one argument per option
     from pipeline_lib.systems.apr import solve as solving  # noqa: PLC0415 - torch is slow
     from pipeline_lib.systems.apr.runtime import Limits  # noqa: PLC0415 - as above
 
-    bounds = Limits(
-        depth=limits.depth,
-        children=limits.children,
-        draws=limits.draws,
-        tokens=limits.all_tokens,
-    )
     log_folder = workspace.resolve() / "logs"
     with started_engine(model, loaded.serve, log_folder=log_folder, batch_size=_BATCH) as drawing:
-        [answer] = solving.solve_all(
+        [rollout] = solving.solve_all(
             drawing,
             [question],
-            limits=bounds,
-            decoding=Decoding(temperature=temperature, max_new_tokens=limits.max_tokens),
+            limits=Limits(depth=depth, children=children, draws=draws, tokens=all_tokens),
+            decoding=Decoding(temperature=temperature, max_new_tokens=max_tokens),
             concurrency=loaded.serve.concurrency,
             seed=loaded.seed,
         )
-    if answer.rollout.error is not None:
-        raise ReasonloopError(f"the first thread failed: {answer.rollout.error}")
-    say(answer.text)
-    for line in solving.account(answer.rollout):
+    if rollout.error is not None:
+        raise ReasonloopError(f"the first thread failed: {rollout.error}")
+    say(solving.answer_of(rollout))
+    for line in solving.account(rollout):
         say(line)

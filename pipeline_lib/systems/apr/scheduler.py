@@ -6,6 +6,7 @@ from its place in the tree, so results do not depend on the order in which draws
 """
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ async def run_rollout(runtime: Runtime, root: Root) -> Rollout:
     Raises:
         ReasonloopError: the engine is gone.
     """
-    budget = _Budget(left=runtime.limits.tokens)
+    budget = _Budget(left=math.inf if runtime.limits.tokens is None else runtime.limits.tokens)
     thread = _Thread(runtime=runtime, root=root, budget=budget, prompt=root.prompt)
     await thread.run()
     assert thread.end is not None
@@ -74,18 +75,7 @@ async def run_rollout(runtime: Runtime, root: Root) -> Rollout:
 class _Budget:
     """Tokens that the threads of one rollout may still draw; an open draw holds all that it may need."""
 
-    left: int | None
-
-    def take(self, wanted: int) -> int:
-        """Up to ``wanted`` tokens."""
-        taken = wanted if self.left is None else min(wanted, self.left)
-        self.give_back(-taken)
-        return taken
-
-    def give_back(self, unused: int) -> None:
-        """Return what was not drawn."""
-        if self.left is not None:
-            self.left += unused
+    left: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,19 +141,20 @@ class _Thread:
         if room < 1:
             self._end_without_room()
             return None
-        most = self.budget.take(room)
+        most = int(min(room, self.budget.left))
         if most < 1:
             self.end = End.CUT
             return None
+        self.budget.left -= most
         place = f"{self.place}/{number}"
         names = ("thread", self.root.problem_id, self.root.sample, place)
         seed = child_seed(self.runtime.seed, *names)
         try:
             completion = await self.runtime.draw(self.text, seed, max_tokens=most)
         except asyncio.CancelledError:
-            self.budget.give_back(most)
+            self.budget.left += most
             raise
-        self.budget.give_back(most - completion.completion_tokens)
+        self.budget.left += most - completion.completion_tokens
         self.cost = self.cost.then(request_cost([completion]))
         if completion.error is not None:
             self.end, self.error = End.FAILED, completion.error

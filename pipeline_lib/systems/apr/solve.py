@@ -86,21 +86,17 @@ class TagGrammar:
 
     def read_result(self, output: str) -> str | None:
         """A child's text after its last join, without tags; None if it is empty."""
-        _, _, last = output.rpartition(_END_JOIN)
-        return _without_tags(last).strip() or None
+        _, _, text = output.rpartition(_END_JOIN)
+        removed = 1
+        # The ends of a text around a tag may form another one.
+        while removed:
+            text, removed = _TAG.subn("", text)
+        return text.strip() or None
 
     def join(self, spawn: Spawn, results: Sequence[str | None]) -> str:
         """The answer with the results in the place of the spawn block."""
         shown = "".join(f"<result>{one or 'none'}</result>\n" for one in results)
         return f"{spawn.before}{_JOIN}\n{shown}{_END_JOIN}\n"
-
-
-def _without_tags(text: str) -> str:
-    """Removed until none is left: the ends of a text around a tag may form another one."""
-    removed = 1
-    while removed:
-        text, removed = _TAG.subn("", text)
-    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,14 +139,6 @@ def as_messages(text: str) -> str:
     return json.dumps(turns)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """The answer, and the rollout that it ends."""
-
-    text: str
-    rollout: Rollout
-
-
 def solve_all(
     engine: ChatModel,
     questions: Sequence[str],
@@ -159,8 +147,8 @@ def solve_all(
     decoding: Decoding,
     concurrency: int,
     seed: int,
-) -> list[Answer]:
-    """Answer ``questions`` at once; the answer of a failed rollout is empty.
+) -> list[Rollout]:
+    """Answer ``questions`` at once; the answer of a rollout: `answer_of`.
 
     ``limits`` bound the threads of each question, ``decoding`` each draw, ``concurrency`` the draws in flight.
 
@@ -177,7 +165,7 @@ def solve_all(
     ]
     window = None if is_chat else _window(engine, [root.prompt for root in roots])
 
-    rollouts = draw_rollouts(
+    return draw_rollouts(
         engine,
         roots,
         lambda draws: Runtime(
@@ -192,7 +180,6 @@ def solve_all(
         ),
         lockstep=False,
     )
-    return [Answer(text=_answer_of(one), rollout=one) for one in rollouts]
 
 
 def _window(engine: ChatModel, texts: Sequence[str]) -> int | None:
@@ -214,7 +201,8 @@ def _window(engine: ChatModel, texts: Sequence[str]) -> int | None:
     return window
 
 
-def _answer_of(rollout: Rollout) -> str:
+def answer_of(rollout: Rollout) -> str:
+    """The parent's text behind the question; empty if it failed."""
     if rollout.error is not None:
         return ""
     last = rollout.last

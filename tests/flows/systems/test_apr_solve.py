@@ -9,7 +9,7 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.runtime import Limits
-from pipeline_lib.systems.apr.solve import solve_all
+from pipeline_lib.systems.apr.solve import answer_of, solve_all
 from pipeline_lib.systems.apr.threads import Event
 from tests.unit.engines.scripted_server import MODEL, scripted_server
 from tests.unit.systems.apr.learned_model import save_tokenizer
@@ -113,7 +113,7 @@ def test_limits_and_accounting_hold_whatever_the_model_writes(server):
     spawned = 0
     for number in range(40):
         replies.clear()
-        rollout = solved(client, f"question {number}")[0].rollout
+        rollout = solved(client, f"question {number}")[0]
         assert rollout.cost.completion_tokens == sum(replies) <= LIMITS.tokens
         assert rollout.cost.calls == len(replies)
         assert rollout.cost.critical_tokens <= rollout.cost.completion_tokens
@@ -130,6 +130,6 @@ def test_questions_answered_at_once_have_seeds_of_their_own(server):
 
     server.always = reply
     client = server.client(engine="url", chat_format=ServerChat())
-    first, twin, other = (one.text for one in solved(client, "q", "q", "r"))
-    assert [first] == [one.text for one in solved(client, "q")]
+    first, twin, other = map(answer_of, solved(client, "q", "q", "r"))
+    assert [first] == [*map(answer_of, solved(client, "q"))]
     assert len({first, twin, other}) == 3

@@ -6,7 +6,6 @@ A killed evaluation continues.
 import pathlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.evaluate import EvaluateParams
@@ -38,6 +37,128 @@ from pipeline_lib.systems.apr.evaluation.study import (
 )
 from pipeline_lib.systems.apr.rollouts import Row, evaluated_row
 from pipeline_lib.systems.apr.threads import Role
+
+ROLLOUTS_NAME = "rollouts.jsonl"
+
+OnProgress = Callable[[int, int], None]
+
+
+def evaluate_models(
+    models: Mapping[str, pathlib.Path],
+    source: ProblemSource,
+    output: pathlib.Path,
+    setting: EvaluationSetting,
+    *,
+    replaces: bool = False,
+    on_progress: OnProgress = lambda _done, _total: None,
+) -> list[DrawnRows]:
+    """Evaluate each model under each condition and temperature, with the same seeds; returns the rollouts by setting.
+
+    Finished rollouts of an earlier command are kept; those with a failed parent or child are drawn again.
+
+    ``models`` are folders by the names that the files give them. With ``replaces`` rollouts of another input, model or
+    setting in ``output`` are dropped, not refused. ``on_progress`` is called with finished and all rollouts.
+
+    Raises:
+        BadInputError: unusable models, problems or output; nothing has been drawn then.
+        ReasonloopError: the server does not answer, or no rollout of a setting succeeded.
+    """
+    for name in (ROLLOUTS_NAME, METRICS_NAME, REPORT_NAME):
+        check_output(output / name)
+    plans = make_plans(models, source, setting)
+    journals = _open_journals(plans, output, replaces=replaces)
+    total = sum(len(plan.problems) * plan.samples for plan in plans)
+    drawn: list[DrawnRows] = []
+    for plan, journal in zip(plans, journals, strict=True):
+        before = sum(len(one.rows) for one in drawn)
+
+        def moved(done: int, before: int = before) -> None:
+            on_progress(before + done, total)
+
+        drawn.append(DrawnRows(setting=plan.chosen, rows=_draw(plan, journal, moved)))
+    for one in drawn:
+        if not one.whole:
+            raise ReasonloopError(
+                f"{one.setting.name}: every rollout failed; the first: {one.rows[0]['error']}"
+            )
+    study, series = apr_study(
+        drawn,
+        setting.evaluate,
+        seed=setting.seed,
+        seen={name: seen_in_training(str(at), source.problems) for name, at in models.items()},
+        provenance=setting.provenance,
+    )
+    study = study.with_claims(claims_of(study))
+    write_json_lines(
+        output / ROLLOUTS_NAME,
+        [
+            {
+                "model": one.setting.name,
+                "kind": one.setting.kind,
+                "condition": one.setting.condition,
+                "temperature": one.setting.temperature,
+                **row,
+            }
+            for one in drawn
+            for row in one.rows
+        ],
+    )
+    write_attempts(output / "attempts", list(rollout_attempts(study, drawn)))
+    write_report(output / REPORT_NAME, study, drawn)
+    write_study(output, study, series, source.problems)
+    return drawn
+
+
+def _open_journals(plans: Sequence[Plan], output: pathlib.Path, *, replaces: bool) -> list[Journal]:
+    paths = [output / f"rollouts-{place + 1}.journal" for place in range(len(plans))]
+    if replaces:
+        for left in {*output.glob("rollouts-*.journal")} - {*paths}:
+            left.unlink()
+    return [
+        open_journal(path, key=plan.key, replaces_other=replaces)
+        for path, plan in zip(paths, plans, strict=True)
+    ]
+
+
+def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
+    """The rows of all rollouts of a plan, in the order of the problems."""
+    groups = plan.groups
+    names = [str(place) for place in range(len(groups))]
+    # A group is drawn again if a parent or a child of it failed.
+    finished = {
+        name
+        for name in names
+        if name in journal.pieces
+        and not any(row.keys() & {"error", "child_error"} for row in journal.pieces[name]["rows"])
+    }
+
+    def report() -> None:
+        moved(sum(len(journal.pieces[name]["rows"]) for name in finished))
+
+    report()
+    for name, group in zip(names, groups, strict=True):
+        if name not in finished:
+            golds = {problem.id: problem.gold for problem in group}
+            rows = [evaluated_row(one, golds[one.root.problem_id]) for one in plan.draw(group)]
+            journal.add(name, {"rows": rows})
+            finished.add(name)
+            report()
+    return [row for name in names for row in journal.pieces[name]["rows"]]
+
+
+def check_models(models: Sequence[pathlib.Path], url: str | None) -> None:
+    """Check that models can be compared.
+
+    Raises:
+        BadInputError: one is given twice, or there are several and one server.
+    """
+    if len(set(models)) < len(models):
+        raise BadInputError(f"{' '.join(map(str, models))}: a model is given twice")
+    if url is not None and len(models) > 1:
+        raise BadInputError(
+            f"--url {url}: serves one model, {len(models)} are given; give the folder of that one"
+        )
+
 
 _EXAMPLES = 20
 _TITLE = "threads that spawn and join"
@@ -146,128 +267,3 @@ def tree_lines(row: Row) -> Iterator[str]:
     right = "" if row["claim"] is None else "right" if row["is_correct"] else "wrong"
     counts = ", ".join(f"{name} {row['tokens'][name]}" for name in TOKEN_COUNTS)
     yield f"{claim}{right}; tokens: {counts}"
-
-
-ROLLOUTS_NAME = "rollouts.jsonl"
-
-OnProgress = Callable[[int, int], None]
-
-
-def evaluate_models(
-    models: Mapping[str, pathlib.Path],
-    source: ProblemSource,
-    output: pathlib.Path,
-    setting: EvaluationSetting,
-    *,
-    replaces: bool = False,
-    on_progress: OnProgress = lambda _done, _total: None,
-) -> list[DrawnRows]:
-    """Evaluate each model under each condition and temperature, with the same seeds; returns the rollouts by setting.
-
-    Finished rollouts of an earlier command are kept; those with a failed parent or child are drawn again.
-
-    ``models`` are folders by the names that the files give them. With ``replaces`` rollouts of another input, model or
-    setting in ``output`` are dropped, not refused. ``on_progress`` is called with finished and all rollouts.
-
-    Raises:
-        BadInputError: unusable models, problems or output; nothing has been drawn then.
-        ReasonloopError: the server does not answer, or no rollout of a setting succeeded.
-    """
-    for name in (ROLLOUTS_NAME, METRICS_NAME, REPORT_NAME):
-        check_output(output / name)
-    plans = make_plans(models, source, setting)
-    journals = _open_journals(plans, output, replaces=replaces)
-    total = sum(len(plan.problems) * plan.samples for plan in plans)
-    drawn: list[DrawnRows] = []
-    for plan, journal in zip(plans, journals, strict=True):
-        before = sum(len(one.rows) for one in drawn)
-
-        def moved(done: int, before: int = before) -> None:
-            on_progress(before + done, total)
-
-        rows = _draw(plan, journal, moved)
-        drawn.append(DrawnRows(setting=plan.chosen, rows=rows))
-    _check_whole(drawn)
-    study, series = apr_study(
-        drawn,
-        setting.evaluate,
-        seed=setting.seed,
-        seen={name: seen_in_training(str(at), source.problems) for name, at in models.items()},
-        provenance=setting.provenance,
-    )
-    study = study.with_claims(claims_of(study))
-    _write_files(output, study, drawn)
-    write_study(output, study, series, source.problems)
-    return drawn
-
-
-def _open_journals(plans: Sequence[Plan], output: pathlib.Path, *, replaces: bool) -> list[Journal]:
-    paths = [output / f"rollouts-{place + 1}.journal" for place in range(len(plans))]
-    if replaces:
-        for left in {*output.glob("rollouts-*.journal")} - {*paths}:
-            left.unlink()
-    return [
-        open_journal(path, key=plan.key, replaces_other=replaces)
-        for path, plan in zip(paths, plans, strict=True)
-    ]
-
-
-def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
-    """The rows of all rollouts of a plan, in the order of the problems."""
-    groups = plan.groups
-    names = [str(place) for place in range(len(groups))]
-    finished = {name for name in names if _is_finished(journal, name)}
-
-    def report() -> None:
-        moved(sum(len(journal.pieces[name]["rows"]) for name in finished))
-
-    report()
-    for name, group in zip(names, groups, strict=True):
-        if name not in finished:
-            golds = {problem.id: problem.gold for problem in group}
-            rows = [evaluated_row(one, golds[one.root.problem_id]) for one in plan.draw(group)]
-            journal.add(name, {"rows": rows})
-            finished.add(name)
-            report()
-    return [row for name in names for row in journal.pieces[name]["rows"]]
-
-
-def _is_finished(journal: Journal, name: str) -> bool:
-    """True if the group was drawn, and no parent and no child of it failed."""
-    return name in journal.pieces and not any(
-        row.keys() & {"error", "child_error"} for row in journal.pieces[name]["rows"]
-    )
-
-
-def _check_whole(drawn: Sequence[DrawnRows]) -> None:
-    for one in drawn:
-        errors = [row["error"] for row in one.rows if "error" in row]
-        if len(errors) == len(one.rows):
-            raise ReasonloopError(
-                f"{one.setting.name}: every rollout failed; the first: {errors[0]}"
-            )
-
-
-def _write_files(output: pathlib.Path, study: Study, drawn: Sequence[DrawnRows]) -> None:
-    rows = []
-    for one in drawn:
-        chosen = asdict(one.setting)
-        place = {"model": chosen.pop("name"), **chosen}
-        rows += [{**place, **row} for row in one.rows]
-    write_json_lines(output / ROLLOUTS_NAME, rows)
-    write_attempts(output / "attempts", list(rollout_attempts(study, drawn)))
-    write_report(output / REPORT_NAME, study, drawn)
-
-
-def check_models(models: Sequence[pathlib.Path], url: str | None) -> None:
-    """Check that models can be compared.
-
-    Raises:
-        BadInputError: one is given twice, or there are several and one server.
-    """
-    if len(set(models)) < len(models):
-        raise BadInputError(f"{' '.join(map(str, models))}: a model is given twice")
-    if url is not None and len(models) > 1:
-        raise BadInputError(
-            f"--url {url}: serves one model, {len(models)} are given; give the folder of that one"
-        )

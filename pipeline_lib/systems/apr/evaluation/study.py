@@ -5,7 +5,7 @@ A vote is for the claimed operations, right or wrong; a rollout without a claim 
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,9 +44,9 @@ class DrawnRows:
             found.setdefault(row["problem_id"], []).append(row)
         return found
 
-    def mean_tokens(self, count: str, *, most: float = float("inf")) -> float:
-        """Mean of one of `TOKEN_COUNTS` over rollouts, each cut at ``most``."""
-        return float(np.mean([min(row["tokens"][count], most) for row in self.whole]))
+    def mean_tokens(self, count: str) -> float:
+        """Mean of one of `TOKEN_COUNTS` over rollouts."""
+        return float(np.mean([row["tokens"][count] for row in self.whole]))
 
 
 def most_accurate(drawn: Sequence[DrawnRows]) -> ModelSetting:
@@ -54,18 +54,19 @@ def most_accurate(drawn: Sequence[DrawnRows]) -> ModelSetting:
     best = max(
         drawn,
         key=lambda one: (
-            np.mean([*problem_scores(one.by_problem).values()]),
+            np.mean([*_share(one.by_problem).values()]),
             -one.mean_tokens("critical"),
         ),
     )
     return best.setting
 
 
-def problem_scores(groups: Mapping[str, Sequence[Row]]) -> dict[str, float]:
-    """The share of right rollouts by problem."""
-    return {
-        name: float(np.mean([row["is_correct"] for row in rows])) for name, rows in groups.items()
-    }
+def _share(
+    groups: Mapping[str, Sequence[Row]],
+    holds: Callable[[Row], bool] = lambda row: row["is_correct"],
+) -> dict[str, float]:
+    """By problem, the share of rollouts that ``holds``; by default of right ones."""
+    return {name: float(np.mean([holds(row) for row in rows])) for name, rows in groups.items()}
 
 
 EQUAL_PATH, BOTH_CUT = "equal path", "equal path, both"
@@ -91,21 +92,20 @@ def apr_study(
         [*_at_equal_tokens(drawn, arms), *_pairs(drawn, arms), *_at_equal_path(drawn, arms)],
         key=_rank,
     )
-    series = [
-        *(
-            series
-            for one, arm in zip(drawn, arms, strict=True)
-            for series in (*_own_series(one, arm), *_votes(one, arm))
-        ),
-        *(
-            one.reference
-            for one in contrasts
-            if one.reference.arm.base not in {a.base for a in arms}
-        ),
+    bases = {arm.base for arm in arms}
+    own = [
+        (*_own_series(one, arm), *_votes(one, arm)) for one, arm in zip(drawn, arms, strict=True)
     ]
+    votes = [one.reference for one in contrasts if one.reference.arm.base not in bases]
+    # Without votes that are both points of a curve and references of a contrast.
+    distinct = {
+        (one.arm.base, *sorted(one.arm.settings.items()), one.measure, one.subset): one
+        for one in (*itertools.chain.from_iterable(own), *votes)
+    }
+    series = [*distinct.values()]
     study = make_study(
         "apr",
-        series := _distinct(series),
+        series,
         contrasts,
         evaluate=evaluate,
         seed=seed,
@@ -114,20 +114,19 @@ def apr_study(
             f"{one.setting.label}: failed rollouts": len(one.rows) - len(one.whole) for one in drawn
         },
         compute={
-            "events": {one.setting.label: _events(one) for one in drawn},
+            "events": {
+                one.setting.label: {
+                    event.value: float(
+                        np.mean([row["events"].get(event.value, 0) for row in one.whole])
+                    )
+                    for event in Event
+                }
+                for one in drawn
+            },
             "tokens": {one.setting.label: one.mean_tokens("total") for one in drawn},
         },
     )
     return study, series
-
-
-def _distinct(series: Sequence[Series]) -> list[Series]:
-    """Without votes that are both points of a curve and references of a contrast."""
-    found = {
-        (one.arm.base, *sorted(one.arm.settings.items()), one.measure, one.subset): one
-        for one in series
-    }
-    return [*found.values()]
 
 
 def _arm(drawn: DrawnRows, seen: Mapping[str, frozenset[str]]) -> Arm:
@@ -145,7 +144,7 @@ def _own_series(drawn: DrawnRows, arm: Arm) -> Iterator[Series]:
     yield Series(
         arm=arm,
         measure="accuracy",
-        values=problem_scores(groups),
+        values=_share(groups),
         costs=costs,
         seed_names=("apr", "accuracy"),
         is_binomial=all(row["sample"] == 0 for row in drawn.rows),
@@ -154,18 +153,14 @@ def _own_series(drawn: DrawnRows, arm: Arm) -> Iterator[Series]:
         name: [row for row in rows if row["claim"] is not None] for name, rows in groups.items()
     }
     shares = {
-        "claims": {name: len(claimed[name]) / len(rows) for name, rows in groups.items()},
-        "false claims": {
-            name: float(np.mean([not row["is_correct"] for row in rows]))
-            for name, rows in claimed.items()
-            if rows
-        },
+        "claims": _share(groups, lambda row: row["claim"] is not None),
+        "false claims": _share(
+            {name: rows for name, rows in claimed.items() if rows},
+            lambda row: not row["is_correct"],
+        ),
     }
     if drawn.setting.kind == "parallel":
-        shares["spawned"] = {
-            name: float(np.mean([row["any_child_right"] for row in rows]))
-            for name, rows in groups.items()
-        }
+        shares["spawned"] = _share(groups, lambda row: row["any_child_right"])
     for measure, values in shares.items():
         yield Series(arm=arm, measure=measure, values=values, seed_names=("apr", measure))
 
@@ -305,23 +300,12 @@ def _at_equal_path(drawn: Sequence[DrawnRows], arms: Sequence[Arm]) -> Iterator[
 
 def _accuracy(drawn: DrawnRows, arm: Arm, *, most: float = math.inf) -> Series:
     """The accuracy, where rollouts with a critical path above ``most`` count as wrong."""
-    values = {
-        name: float(
-            np.mean([row["is_correct"] and row["tokens"]["critical"] <= most for row in rows])
-        )
-        for name, rows in drawn.by_problem.items()
-    }
+    values = _share(
+        drawn.by_problem, lambda row: row["is_correct"] and row["tokens"]["critical"] <= most
+    )
     return Series(
         arm=arm, measure="accuracy", values=values, subset=ALL if most == math.inf else EQUAL_PATH
     )
-
-
-def _events(drawn: DrawnRows) -> dict[str, float]:
-    """Mean number of each event per rollout."""
-    return {
-        event.value: float(np.mean([row["events"].get(event.value, 0) for row in drawn.whole]))
-        for event in Event
-    }
 
 
 def rollout_attempts(study: Study, drawn: Sequence[DrawnRows]) -> Iterator[Attempt]:
