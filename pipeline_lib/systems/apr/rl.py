@@ -8,7 +8,7 @@ import asyncio
 import pathlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -112,7 +112,14 @@ class ThreadRollouts:
         counts = count_row(row, tokenizer)
         right = row["is_correct"]
         return RewardedRollout(
-            sequences=[_token_row(one, tokenizer) for one in trained],
+            sequences=[
+                TokenRow(
+                    ids_L=np.array([*prefix, *one["output_ids"]], dtype=np.int32),
+                    loss_from=len(prefix),
+                )
+                for one in trained
+                for prefix in [encode_prompt(tokenizer, one["prefix"])]
+            ],
             reward=reward_of(self.rl, **counts) if right else 0.0,
             counts={
                 "accuracy": float(right),
@@ -164,13 +171,6 @@ def count_row(row: Row, tokenizer: Any) -> dict[str, int]:
         "drawn_tokens": drawn,
         "critical_tokens": parent + sum(max(sizes.values()) for sizes in children.values()),
     }
-
-
-def _token_row(sequence: Mapping[str, Any], tokenizer: Any) -> TokenRow:
-    prefix = encode_prompt(tokenizer, sequence["prefix"])
-    return TokenRow(
-        ids_L=np.array([*prefix, *sequence["output_ids"]], dtype=np.int32), loss_from=len(prefix)
-    )
 
 
 def draw_in_process(  # noqa: PLR0913 - as of `rollout_fun`

@@ -101,7 +101,7 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
             seed=seed,
             tokens=tokens,
             window=window,
-            begin=bos_token,
+            wire=lambda text: bos_token + text,
         ),
     )
     return [rollout_row(one, gold) for one, gold in zip(rollouts, golds, strict=True)]

@@ -145,8 +145,8 @@ class Runtime:
     tokens: TextTokens | None = None
     window: int | None = None
     """Tokens of a sequence with its prompt; needs ``tokens``."""
-    begin: str = ""
-    """Precedes each prompt on the wire, besides what the tokenizer puts there."""
+    wire: Callable[[str], str] = lambda text: text
+    """The prompt of a text, as it is sent, without what the tokenizer puts before it."""
     limits: Limits = Limits()
     first_success: bool = False
     """The first child of a round with a result cancels its siblings."""
@@ -162,7 +162,7 @@ class Runtime:
 
     def count(self, text: str) -> int:
         """Tokens of a context on the wire; 0 without a tokenizer."""
-        return 0 if self.tokens is None else len(self.tokens.encode(self.begin + text))
+        return 0 if self.tokens is None else len(self.tokens.encode(self.wire(text)))
 
     async def draw(self, text: str, seed: int, *, max_tokens: int) -> Completion:
         """One draw, once a slot is free."""
@@ -172,7 +172,7 @@ class Runtime:
         )
         decoding = replace(self.decoding, max_new_tokens=max_tokens, stop=stops)
         async with self.slots:
-            return await self.draws.draw(self.begin + text, seed, decoding)
+            return await self.draws.draw(self.wire(text), seed, decoding)
 
 
 @asynccontextmanager

@@ -4,11 +4,10 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Completion, Decoding, Message
+from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Decoding, Message
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
-from pipeline_lib.engines.client.session import SingleDraws
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.study.pages.wording import words
@@ -99,24 +98,6 @@ class TagGrammar:
         return f"{spawn.before}{_JOIN}\n{shown}{_END_JOIN}\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TagDraws:
-    """Implements SingleDraws on others: texts become prompts."""
-
-    draws: SingleDraws
-    wire: Callable[[str], str]
-    """The prompt of a text; see `rendered` and `as_messages`."""
-
-    @property
-    def names_stops(self) -> bool:
-        """As the draws."""
-        return self.draws.names_stops
-
-    async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
-        """One completion of the prompt on the wire."""
-        return await self.draws.draw(self.wire(prompt), seed, decoding)
-
-
 def rendered(render: Callable[[str], str]) -> Callable[[str], str]:
     """Texts as prompts: the message by ``render``, then the answer. A text without a message stays as it is."""
 
@@ -170,7 +151,8 @@ def solve_all(
         roots,
         lambda draws: Runtime(
             grammar=TagGrammar(shares_prefix=not is_chat),
-            draws=TagDraws(draws=draws, wire=_wire(engine.chat_format)),
+            draws=draws,
+            wire=_wire(engine.chat_format),
             decoding=decoding,
             slots=asyncio.Semaphore(concurrency),
             seed=seed,
@@ -197,7 +179,7 @@ def _window(engine: ChatModel, texts: Sequence[str]) -> int | None:
                 f"the question leaves no room in the model's context ({room} tokens)"
             )
         if room is not None and tokens is not None:
-            window = room + len(tokens.encode(text))
+            window = room + len(tokens.encode(wire(text)))
     return window
 
 
@@ -220,15 +202,13 @@ def _wire(chat_format: ChatFormat | None) -> Callable[[str], str]:
 
 
 def _tokens(engine: ChatModel) -> TextTokens | None:
-    """Tokens of texts on the wire; None if they are unknown here."""
-    wire = _wire(engine.chat_format)
+    """Tokens of prompts on the wire; None if they are unknown here."""
     if isinstance(engine, EmbeddedEngine):
-        plain = TextTokens.of(engine.tokenizer)
-        return replace(plain, encode=lambda text: plain.encode(wire(text)))
+        return TextTokens.of(engine.tokenizer)
     encode = engine.encode if isinstance(engine, OpenAIModel) else None
     if encode is None or isinstance(engine.chat_format, ServerChat):
         return None
-    return TextTokens(encode=lambda text: encode(wire(text)))
+    return TextTokens(encode=encode)
 
 
 def account(rollout: Rollout) -> list[str]:

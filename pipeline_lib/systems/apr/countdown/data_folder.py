@@ -104,8 +104,12 @@ def generate_data(
     finished = manifests.current(output, kind=KIND, key=key)
     if finished is not None:
         return finished
-    if not replaces:
-        _check_same(output, key)
+    for folder in () if replaces else (output, output / _PROBLEMS):
+        if (folder / MANIFEST_NAME).is_file() and manifests.read_manifest(folder).key != key:
+            raise BadInputError(
+                f"{output}: holds data of other params, another seed or version; remove it, or choose "
+                "another --output"
+            )
     problems = _draw_problems(settings)
     remove_leftovers([output])
     # From here on the folder is of this data, finished or not.
@@ -129,15 +133,6 @@ def _is_unfinished(output: pathlib.Path) -> bool:
         left = [*output.iterdir()] if output.is_dir() else []
         return bool(left) and all(map(is_unfinished, left))
     return manifests.read_manifest(problems).kind == _PROBLEMS_KIND
-
-
-def _check_same(output: pathlib.Path, key: str) -> None:
-    for folder in (output, output / _PROBLEMS):
-        if (folder / MANIFEST_NAME).is_file() and manifests.read_manifest(folder).key != key:
-            raise BadInputError(
-                f"{output}: holds data of other params, another seed or version; remove it, or choose "
-                "another --output"
-            )
 
 
 def _draw_problems(settings: DataSettings) -> dict[Split, list[ProblemLine]]:

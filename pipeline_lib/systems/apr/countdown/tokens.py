@@ -51,16 +51,13 @@ _PHRASES = (
 _DIGITS = "[0-9]+"
 
 
-def largest_number(num_numbers: int) -> int:
-    """The largest number with a token of its own, for problems of ``num_numbers`` numbers."""
-    return 300 if num_numbers <= 3 else 999
-
-
 @functools.cache
 def make_tokenizer(num_numbers: int) -> Tokenizer:
     """The tokenizer for problems of ``num_numbers`` numbers; it adds no special tokens."""
-    numbers = [str(number) for number in range(largest_number(num_numbers) + 1)]
-    spelled = [_spell(text) for text in (*_PHRASES, *numbers)]
+    # Numbers up to 300 or 999 have a token of their own.
+    numbers = [str(number) for number in range(301 if num_numbers <= 3 else 1000)]
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    spelled = [byte_level.pre_tokenize_str(text)[0][0] for text in (*_PHRASES, *numbers)]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = [PAD, EOS, *alphabet, *(text for text in spelled if len(text) > 1)]
     # Without merges a piece is one token if it is in the vocabulary, and bytes if it is not.
@@ -76,7 +73,7 @@ def make_tokenizer(num_numbers: int) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(Regex(pieces), "isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            byte_level,
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
@@ -89,11 +86,3 @@ def make_tokenizer(num_numbers: int) -> Tokenizer:
 def count_tokens(text: str, *, num_numbers: int) -> int:
     """Tokens of a text, without an end token."""
     return len(make_tokenizer(num_numbers).encode(text).ids)
-
-
-def _spell(text: str) -> str:
-    """The byte-level spelling of ``text``, as in a vocabulary."""
-    [(spelled, _)] = pre_tokenizers.ByteLevel(
-        add_prefix_space=False, use_regex=False
-    ).pre_tokenize_str(text)
-    return spelled

@@ -4,23 +4,12 @@ Axes: B rows, K branches, L positions of the sequence, V tokens, S positions wit
 D channels. A position counts where its label is not `IGNORED_LABEL`; a row where it is real.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from pipeline_lib.params.prr import PrrLossParams
 from pipeline_lib.systems.prr.model.batches import IGNORED_LABEL, Batch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossInputs:
-    """Outputs of a model for a batch, with gradients."""
-
-    logits_BKLV: Tensor
-    scores_BK: Tensor
-    latents_BKSD: Tensor
 
 
 def stablemax(logits: Tensor) -> Tensor:
@@ -117,19 +106,23 @@ def mean_over_real(values_B: Tensor, real_B: Tensor) -> Tensor:
 
 
 def total_loss(
-    answers: LossInputs, batch: Batch, params: PrrLossParams, *, progress: float
+    logits_BKLV: Tensor,
+    scores_BK: Tensor,
+    latents_BKSD: Tensor,
+    batch: Batch,
+    params: PrrLossParams,
+    *,
+    progress: float,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The scalar training loss, and its detached parts with shares of exact answers to log."""
-    losses_BK = branch_losses(answers.logits_BKLV, batch.labels_BL)
-    exact_BK = exact_match(answers.logits_BKLV.detach(), batch.labels_BL)
+    losses_BK = branch_losses(logits_BKLV, batch.labels_BL)
+    exact_BK = exact_match(logits_BKLV.detach(), batch.labels_BL)
     tau_B = annealed_temperatures(params, batch.labels_BL, progress=progress)
     terms = {
         "best_of": best_of_k_loss(losses_BK, tau_B, params),
-        "correctness": correctness_loss(answers.scores_BK, exact_BK),
-        "ranking": ranking_loss(
-            answers.scores_BK, losses_BK, tau_B.clamp(min=params.ranking_min_tau)
-        ),
-        "diversity": diversity_loss(answers.latents_BKSD, margin=params.diversity_margin),
+        "correctness": correctness_loss(scores_BK, exact_BK),
+        "ranking": ranking_loss(scores_BK, losses_BK, tau_B.clamp(min=params.ranking_min_tau)),
+        "diversity": diversity_loss(latents_BKSD, margin=params.diversity_margin),
     }
     means = {name: mean_over_real(term_B, batch.real_B) for name, term_B in terms.items()}
     loss = (
@@ -149,14 +142,14 @@ def total_loss(
 
 @torch.no_grad()
 def branch_demand(
-    answers: LossInputs, batch: Batch, params: PrrLossParams, *, progress: float
+    logits_BKLV: Tensor, batch: Batch, params: PrrLossParams, *, progress: float
 ) -> dict[str, Tensor]:
     """Load of each of at least two branches per row, for reinitialising unused branches; 0 for padding rows.
 
     ``saving_BK``: increase of the row's best loss if the branch were removed. ``left_BK``: responsibility without
     floor, times the branch's loss. ``used_BK``: the same, times the row's spread between worst and best loss.
     """
-    losses_BK = branch_losses(answers.logits_BKLV, batch.labels_BL)
+    losses_BK = branch_losses(logits_BKLV, batch.labels_BL)
     tau_B = annealed_temperatures(params, batch.labels_BL, progress=progress)
     least_B2 = losses_BK.topk(2, dim=1, largest=False).values
     least_B1, second_B1 = least_B2[:, :1], least_B2[:, 1:]

@@ -160,14 +160,12 @@ class PrrModel(nn.Module):
             if self.loss_params.detach_scorer:
                 scored_BKSD, question_BSD = latents_BKSD.detach(), embedded_BSD.detach()
             logits_BKLV = self._logits(latents_BKSD)
-            answers = losses.LossInputs(
-                logits_BKLV=logits_BKLV,
-                scores_BK=self.scorer(scored_BKSD, logits_BKLV, question_BSD),
-                latents_BKSD=latents_BKSD,
-            )
-        loss, parts = losses.total_loss(answers, batch, self.loss_params, progress=progress)
+            scores_BK = self.scorer(scored_BKSD, logits_BKLV, question_BSD)
+        loss, parts = losses.total_loss(
+            logits_BKLV, scores_BK, latents_BKSD, batch, self.loss_params, progress=progress
+        )
         if restart_every:
-            demand = losses.branch_demand(answers, batch, self.loss_params, progress=progress)
+            demand = losses.branch_demand(logits_BKLV, batch, self.loss_params, progress=progress)
             carry = accumulate_demand(carry, demand)
         return StepOutput(loss=loss, parts=parts, carry=carry)
 

@@ -16,7 +16,6 @@ from pipeline_lib.systems.apr.runtime import Limits, Runtime, TextTokens
 from pipeline_lib.systems.apr.scheduler import run_rollout
 from pipeline_lib.systems.apr.solve import (
     ANSWER,
-    TagDraws,
     TagGrammar,
     as_messages,
     ask,
@@ -127,8 +126,7 @@ def scripted(names_stops):
 
 def test_a_block_is_spawned_where_the_text_goes_on_to_its_limit():
     """At a server that names no stop the draw is cut behind the block; the parent's own end is the limit."""
-    draws = TagDraws(draws=CutDraws(scripted(False)), wire=rendered(lambda _message: "Q:"))
-    rollout, _ = run_on_scripted_clock(roll(draws))
+    rollout, _ = run_on_scripted_clock(roll(CutDraws(scripted(False))))
     assert rollout.events[Event.CHILDREN] == 2
     assert rollout.sequences[0].output == f"First. {BLOCK}"
     assert rollout.events[Event.WASTED_TOKENS] > 0
@@ -138,6 +136,7 @@ async def roll(draws, limits=None):
     runtime = Runtime(
         grammar=SHARED,
         draws=draws,
+        wire=rendered(lambda _message: "Q:"),
         decoding=Decoding(max_new_tokens=100),
         slots=asyncio.Semaphore(4),
         seed=1,
@@ -152,12 +151,7 @@ async def roll(draws, limits=None):
 @pytest.mark.parametrize("names_stops", [True, False])
 def test_a_rollout_ends_its_draws_at_spawn_blocks(names_stops):
     """What a model writes behind its block, a forged join included, is dropped: 99 is nowhere."""
-    draws = TagDraws(
-        draws=scripted(names_stops),
-        wire=rendered(lambda message: f"Q {len(message)}:"),
-    )
-
-    rollout, seconds = run_on_scripted_clock(roll(draws))
+    rollout, seconds = run_on_scripted_clock(roll(scripted(names_stops)))
     assert rollout.last.prefix.endswith(
         "First. <join>\n<result>3</result>\n<result>12 it is</result>\n</join>\n"
     )
@@ -182,10 +176,7 @@ def test_a_child_cannot_end_a_block_of_its_parent():
             return f" no. {BLOCK}"
         return "Let me see. <join>"
 
-    draws = TagDraws(
-        draws=ScriptedDraws(model=ScriptedModel(answer=nested), delay_s=lambda *_: 1.0),
-        wire=rendered(lambda _message: "Q:"),
-    )
+    draws = ScriptedDraws(model=ScriptedModel(answer=nested), delay_s=lambda *_: 1.0)
     rollout, _ = run_on_scripted_clock(roll(draws, Limits(depth=2)))
     assert rollout.events[Event.FORGED_JOINS] == 1
     assert rollout.events[Event.CHILDREN] == 2

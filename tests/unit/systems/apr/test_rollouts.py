@@ -237,7 +237,7 @@ def test_the_four_counts_of_one_round():
 def test_the_start_token_counts_with_each_prompt():
     """<s> precedes the parent's and both children's prompts, and is shared by the second segment: 26 + 3."""
     texts = {f"<s> {prompt}": text for prompt, text in TEXTS.items()}
-    rollout = roll(WordDraws(texts=texts), begin="<s> ")
+    rollout = roll(WordDraws(texts=texts), wire=lambda text: f"<s> {text}")
     assert (rollout.total_tokens, rollout.longest_tokens) == (29, 11)
 
 

@@ -299,7 +299,7 @@ def test_a_draw_may_fill_the_window():
     expected = {"parent 0": 7, "child 0.0": 7, "child 0.1": 7, "parent 0 ( 7! 8! )": 3}
     assert limits(draws) == expected
     marked = WordDraws(texts={f"<s> {prompt}": text for prompt, text in TEXTS.items()})
-    rollout = roll(marked, window=9, begin="<s> ")
+    rollout = roll(marked, window=9, wire=lambda text: f"<s> {text}")
     assert limits(marked) == {f"<s> {prompt}": most - 1 for prompt, most in expected.items()}
     assert all(not one.prefix.startswith("<s>") for one in rollout.sequences)
 

@@ -162,19 +162,18 @@ def test_means_are_over_real_rows():
     assert losses.mean_over_real(values_B, torch.tensor([False] * 3)).item() == 0
 
 
-def make_answers(num_branches: int) -> losses.LossInputs:
+def make_answers(num_branches: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Logits, scores and latents."""
     drawn = torch.Generator().manual_seed(1)
-    return losses.LossInputs(
-        logits_BKLV=torch.randn(5, num_branches, 7, 6, generator=drawn),
-        scores_BK=torch.randn(5, num_branches, generator=drawn),
-        latents_BKSD=torch.randn(5, num_branches, 9, 4, generator=drawn),
-    )
+    shapes = (5, num_branches, 7, 6), (5, num_branches), (5, num_branches, 9, 4)
+    logits_BKLV, scores_BK, latents_BKSD = (torch.randn(one, generator=drawn) for one in shapes)
+    return logits_BKLV, scores_BK, latents_BKSD
 
 
 def test_the_loss_is_the_sum_of_its_weighted_parts():
     """best_of + s (correctness + r ranking) + d diversity, with weights that are all different."""
     params = PrrLossParams(scorer=0.7, ranking=0.3, diversity=0.2, diversity_margin=-1)
-    loss, parts = losses.total_loss(make_answers(3), random_batch(5), params, progress=0.5)
+    loss, parts = losses.total_loss(*make_answers(3), random_batch(5), params, progress=0.5)
     scored = parts["correctness"] + 0.3 * parts["ranking"]
     expected = parts["best_of"] + 0.7 * scored + 0.2 * parts["diversity"]
     assert loss.item() == pytest.approx(expected.item())
@@ -189,9 +188,10 @@ def test_ranking_is_no_sharper_than_its_least_temperature(tau, used):
     """
     answers, batch = make_answers(3), random_batch(5)
     params = PrrLossParams(tau_start=tau, tau_end=tau, ranking_min_tau=0.5)
-    _, parts = losses.total_loss(answers, batch, params, progress=0.5)
-    losses_BK = losses.branch_losses(answers.logits_BKLV, batch.labels_BL)
-    ranked_B = losses.ranking_loss(answers.scores_BK, losses_BK, torch.full((5,), used))
+    _, parts = losses.total_loss(*answers, batch, params, progress=0.5)
+    logits_BKLV, scores_BK, _ = answers
+    losses_BK = losses.branch_losses(logits_BKLV, batch.labels_BL)
+    ranked_B = losses.ranking_loss(scores_BK, losses_BK, torch.full((5,), used))
     assert parts["ranking"].item() == pytest.approx(
         losses.mean_over_real(ranked_B, batch.real_B).item(), rel=1e-5
     )
@@ -202,6 +202,6 @@ def test_ranking_is_no_sharper_than_its_least_temperature(tau, used):
 def test_the_loss_of_one_branch(params):
     """K = 1: no ranking, no diversity, no NaN; what is left is l_1 and its correctness."""
     answers, batch = make_answers(1), random_batch(5)
-    loss, parts = losses.total_loss(answers, batch, params, progress=0.5)
-    own = losses.branch_losses(answers.logits_BKLV, batch.labels_BL).mean()
+    loss, parts = losses.total_loss(*answers, batch, params, progress=0.5)
+    own = losses.branch_losses(answers[0], batch.labels_BL).mean()
     assert loss.item() == pytest.approx((own + 0.5 * parts["correctness"]).item())

@@ -60,10 +60,7 @@ def test_branch_demand_agrees_with_loops(tied):
     logits_BKLV = torch.randn(6, 3, 7, 6, generator=torch.Generator().manual_seed(3))
     if tied:
         logits_BKLV[:, 1] = logits_BKLV[:, 0]
-    answers = losses.LossInputs(
-        logits_BKLV=logits_BKLV, scores_BK=torch.zeros(6, 3), latents_BKSD=torch.zeros(6, 3, 9, 1)
-    )
-    demand = losses.branch_demand(answers, batch, params, progress=0.4)
+    demand = losses.branch_demand(logits_BKLV, batch, params, progress=0.4)
     [tau, *_] = losses.annealed_temperatures(params, batch.labels_BL, progress=0.4).tolist()
     rows = losses.branch_losses(logits_BKLV, batch.labels_BL)[:4].tolist()
     for index, row in enumerate(rows):
