@@ -29,7 +29,7 @@ import httpx
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.store.shards import iter_table
 from pipeline_lib.systems.apr.countdown.data_folder import check_data, read_settings, traces_folder
-from pipeline_lib.systems.apr.countdown.search import KINDS, Kind
+from pipeline_lib.systems.apr.countdown.lines import KINDS, Kind
 from pipeline_lib.systems.apr.countdown.tokens import count_tokens
 
 _LENGTHS = 32, 160

@@ -23,7 +23,7 @@ from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.seeding import child_random
 from pipeline_lib.study.statistics.intervals import wilson_interval
-from pipeline_lib.systems.apr.countdown.search import Trace
+from pipeline_lib.systems.apr.countdown.lines import Trace
 from pipeline_lib.systems.apr.countdown.tokens import count_tokens
 from pipeline_lib.systems.apr.countdown.traces import (
     CompactSearch,

@@ -23,7 +23,7 @@ from flows.cli.options import (
 from flows.cli.progress import progress_bar
 from flows.run.terminal import say
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.systems.apr.countdown.search import KINDS
+from pipeline_lib.systems.apr.countdown.lines import KINDS
 
 _SHOWN = {
     "reward": "reward {:.3f}",

@@ -35,7 +35,7 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
     read_settings,
 )
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
-from pipeline_lib.systems.apr.countdown.search import Style
+from pipeline_lib.systems.apr.countdown.lines import Style
 from pipeline_lib.systems.apr.evaluation.problem_source import check_fit, root_prompt
 from pipeline_lib.systems.apr.model_record import (
     RECORD_NAME,

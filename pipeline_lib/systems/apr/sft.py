@@ -27,7 +27,7 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
     read_settings,
     traces_folder,
 )
-from pipeline_lib.systems.apr.countdown.search import Kind
+from pipeline_lib.systems.apr.countdown.lines import Kind
 from pipeline_lib.systems.apr.countdown.tokens import EOS, PAD, make_tokenizer
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
 from pipeline_lib.train.bootstrap import LlamaSizes, save_blank_llama

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from pipeline_lib.systems.apr.countdown.search import Kind
+from pipeline_lib.systems.apr.countdown.lines import Kind
 from pipeline_lib.systems.apr.sft import train_on_traces
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder

@@ -28,7 +28,7 @@ from pipeline_lib.store.folders import (
 )
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
-from pipeline_lib.systems.apr.countdown.search import KINDS, Kind
+from pipeline_lib.systems.apr.countdown.lines import KINDS, Kind
 from pipeline_lib.systems.apr.countdown.traces import trace_rows
 
 KIND = "adaptive-data"

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.search import Style
+from pipeline_lib.systems.apr.countdown.lines import Style
 from pipeline_lib.systems.apr.threads import Child, Spawn
 from pipeline_lib.verify.countdown import judge
 

@@ -24,7 +24,7 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.search import (
+from pipeline_lib.systems.apr.countdown.lines import (
     Kind,
     Node,
     Thread,

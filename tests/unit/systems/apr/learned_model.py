@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pipeline_lib.determinism import deterministic
 from pipeline_lib.store.files import write_json
-from pipeline_lib.systems.apr.countdown.search import Trace
+from pipeline_lib.systems.apr.countdown.lines import Trace
 from pipeline_lib.systems.apr.countdown.tokens import EOS, PAD, make_tokenizer
 from pipeline_lib.systems.apr.countdown.traces import (
     CompactSearch,

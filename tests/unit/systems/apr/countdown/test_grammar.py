@@ -7,7 +7,7 @@ from pipeline_lib.records import FinishReason
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.countdown import lines
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
-from pipeline_lib.systems.apr.countdown.search import estimate, make_root, successors
+from pipeline_lib.systems.apr.countdown.lines import estimate, make_root, successors
 from pipeline_lib.systems.apr.countdown.tokens import make_tokenizer
 from pipeline_lib.systems.apr.countdown.traces import (
     CompactSearch,

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from pipeline_lib.systems.apr.countdown.search import Trace
+from pipeline_lib.systems.apr.countdown.lines import Trace
 
 GOLDEN = pathlib.Path(__file__).parents[4] / "golden"
 
