@@ -22,7 +22,7 @@ from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
 from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.raw_files import source_identity
 from pipeline_lib.store import manifests
-from pipeline_lib.store.files import digest_json, read_checked, read_json
+from pipeline_lib.store.files import digest_json, read_checked
 from pipeline_lib.store.manifests import MANIFEST_NAME
 
 BLANK = "<blank>"
@@ -54,7 +54,7 @@ class SetMetadata(BaseModel):
     mean_puzzle_examples: NonNegativeFloat
     total_puzzles: NonNegativeInt | None = None
     """Absent in HRM's files."""
-    sets: tuple[str, ...] = (SET_NAME,)
+    sets: tuple[str] = (SET_NAME,)
 
     @classmethod
     def of(
@@ -127,22 +127,13 @@ def read_set(folder: pathlib.Path, split: str) -> PuzzleSet:
         BadInputError: a file is missing, or inconsistent with the others; the message names it.
     """
     place = folder / split
-    if not place.is_dir():
-        there = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{METADATA_NAME}")))
-        raise BadInputError(
-            f"{place}: no such folder; {folder} holds {there or 'no split'}, "
-            "build one with `reasonloop prr build-arc`, build-sudoku or build-maze"
-        )
     metadata = read_checked(place / METADATA_NAME, SetMetadata, remedy=_AGAIN)
-    if len(metadata.sets) != 1:
-        named = ", ".join(metadata.sets) or "none"
-        raise BadInputError(f"{place / METADATA_NAME}: sets: {named}; only one is supported")
     paths = {
         name: place / f"{metadata.sets[0]}__{name}.npy" for name in (*TOKEN_FIELDS, *INDEX_FIELDS)
     }
-    inputs_NL, labels_NL = (_load(paths[name], axes=2) for name in TOKEN_FIELDS)
+    inputs_NL, labels_NL = (load_array(paths[name], axes=2) for name in TOKEN_FIELDS)
     identifiers, puzzles, groups = (
-        _load(paths[name], axes=1).astype(np.int32) for name in INDEX_FIELDS
+        load_array(paths[name], axes=1).astype(np.int32) for name in INDEX_FIELDS
     )
     is_named = (folder / IDENTIFIERS_NAME).is_file()
     data = PuzzleSet(
@@ -160,31 +151,24 @@ def read_set(folder: pathlib.Path, split: str) -> PuzzleSet:
     return data
 
 
-def _load(path: pathlib.Path, *, axes: int) -> npt.NDArray[Any]:
-    array = load_array(path, mapped=True)
-    if array.ndim != axes or not np.issubdtype(array.dtype, np.integer):
-        raise BadInputError(
-            f"{path}: {array.dtype} with {array.ndim} axes, expected integers with {axes}; {_AGAIN}"
-        )
-    return array
-
-
-def load_array(path: pathlib.Path, *, mapped: bool = False) -> npt.NDArray[Any]:
-    """The array of an .npy file; with ``mapped`` one above 1 MiB is memory-mapped.
+def load_array(path: pathlib.Path, *, axes: int) -> npt.NDArray[Any]:
+    """The integers of an .npy file; above 1 MiB they are memory-mapped.
 
     Raises:
-        BadInputError: it is missing or damaged.
+        BadInputError: it is missing or damaged, or holds something else.
     """
-    if not path.is_file():
-        raise BadInputError(f"{path}: no such file; {_AGAIN}")
-    # An empty array cannot be mapped, and mapping a small one has no benefit.
-    is_large = mapped and path.stat().st_size > _MAPPED_BYTES
     try:
+        # An empty array cannot be mapped, and mapping a small one has no benefit.
+        is_large = path.stat().st_size > _MAPPED_BYTES
         array: npt.NDArray[Any] = np.load(
             path, mmap_mode="r" if is_large else None, allow_pickle=False
         )
     except (ValueError, OSError, EOFError) as error:
         raise BadInputError(f"{path}: not a numpy array ({reason_of(error)}); {_AGAIN}") from error
+    if array.ndim != axes or not np.issubdtype(array.dtype, np.integer):
+        raise BadInputError(
+            f"{path}: {array.dtype} with {array.ndim} axes, expected integers with {axes}; {_AGAIN}"
+        )
     return array
 
 
@@ -228,11 +212,7 @@ def read_identifiers(folder: pathlib.Path) -> list[str]:
     Raises:
         BadInputError: the file is missing or not a list of names.
     """
-    path = folder / IDENTIFIERS_NAME
-    names = read_json(path)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise BadInputError(f"{path}: expected a list of names; {_AGAIN}")
-    return names
+    return read_checked(folder / IDENTIFIERS_NAME, list[str], remedy=_AGAIN)
 
 
 def read_test_puzzles(folder: pathlib.Path) -> dict[str, Challenge]:
@@ -242,9 +222,7 @@ def read_test_puzzles(folder: pathlib.Path) -> dict[str, Challenge]:
         BadInputError: the file is missing or a puzzle is invalid.
     """
     path = folder / TEST_PUZZLES_NAME
-    puzzles = read_json(path)
-    if not isinstance(puzzles, dict) or not all(isinstance(one, dict) for one in puzzles.values()):
-        raise BadInputError(f"{path}: expected an object of puzzles; {_AGAIN}")
+    puzzles = read_checked(path, dict[str, dict[str, Any]], remedy=_AGAIN)
     return {
         name: read_puzzle(
             RawRow(fields={**fields, "id": name}, where=f"{path} puzzle {name}", index=index),

@@ -38,15 +38,9 @@ def array_to_grid(colours_HW: Colours) -> Grid:
 
 
 def encode(colours_HW: Colours, *, side: int = MAX_SIDE, top: int = 0, left: int = 0) -> Tokens:
-    """Tokens [side * side] of a grid with its upper left cell at row ``top``, column ``left``.
-
-    Raises:
-        ValueError: the grid exceeds the canvas.
-    """
+    """Tokens [side * side] of a grid, which fits, with its upper left cell at row ``top``, column ``left``."""
     height, width = colours_HW.shape
     bottom, right = top + height, left + width
-    if bottom > side or right > side:
-        raise ValueError(f"{height}x{width} at {top},{left} does not fit into {side}x{side}")
     canvas = np.full((side, side), PAD, dtype=np.uint8)
     canvas[top:bottom, left:right] = colours_HW + FIRST_COLOUR
     # Slices, because they are empty at the edge of the canvas.
@@ -60,13 +54,8 @@ def crop(tokens_L: npt.NDArray[np.integer]) -> Grid | None:
 
     Ties go to the fewest rows. Tokens outside are ignored, so a grid is decoded even if the model
     omits its end tokens.
-
-    Raises:
-        ValueError: the number of tokens is not a square.
     """
     side = math.isqrt(len(tokens_L))
-    if side * side != len(tokens_L):
-        raise ValueError(f"{len(tokens_L)} tokens are not a square canvas")
     canvas = np.asarray(tokens_L).reshape(side, side)
     is_colour = (canvas >= FIRST_COLOUR) & (canvas < VOCAB_SIZE)
     # Leading columns that are colours in this row and in all rows above it.

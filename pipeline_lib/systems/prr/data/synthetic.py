@@ -210,7 +210,7 @@ def read_answers(folder: pathlib.Path, data: PuzzleSet) -> npt.NDArray[np.uint8]
     path = folder / "test" / ANSWERS_NAME
     if not path.is_file():
         return None
-    answers_NAL = load_array(path)
+    answers_NAL = load_array(path, axes=3)
     shape, (examples, length) = answers_NAL.shape, data.labels_NL.shape
     if shape != (examples, *shape[1:2], length) or answers_NAL.dtype != np.uint8 or not all(shape):
         raise BadInputError(

@@ -143,8 +143,6 @@ class PrrModel(nn.Module):
         With restarts the carry sums the load of each branch (`losses.branch_demand`).
         """
         restart_every = self.loss_params.restart_every if self.params.num_branches > 1 else 0
-        if carry is not None and not restart_every:
-            raise ValueError("PRR without restarts has no carry; carry must be None")
         if restart_every:
             carry = reinit_dead_branches(
                 self.branches, carry, every=restart_every, progress=progress, generator=generator

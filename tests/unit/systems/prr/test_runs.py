@@ -80,9 +80,9 @@ def array_file(array: np.ndarray) -> bytes:
         (b"junk", "not a numpy array"),
         (array_file(np.ones((5, 2, 16), dtype=np.uint8)), r"uint8 of shape \(5, 2, 16\), expected"),
         (array_file(np.ones((10, 2, 9), dtype=np.uint8)), r"uint8 of shape \(10, 2, 9\), expected"),
-        (array_file(np.ones((10, 16), dtype=np.uint8)), r"uint8 of shape \(10, 16\), expected"),
+        (array_file(np.ones((10, 16), dtype=np.uint8)), "uint8 with 2 axes, expected integers with 3"),
         (array_file(np.ones((10, 0, 16), dtype=np.uint8)), r"shape \(10, 0, 16\), expected"),
-        (array_file(np.ones((10, 2, 16))), r"float64 of shape \(10, 2, 16\), expected"),
+        (array_file(np.ones((10, 2, 16))), "float64 with 3 axes, expected integers with 3"),
     ],
 )
 def test_invalid_files_of_correct_answers(made, data, tmp_path, content, complaint):

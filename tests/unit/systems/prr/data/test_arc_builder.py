@@ -31,7 +31,6 @@ from pipeline_lib.systems.prr.evaluation.arc_votes import resolve_inputs, restor
 from tests.unit.systems.prr.data.sample_sets import files_of
 from tests.unit.systems.prr.sample_puzzles import (
     FILL,
-    PUZZLES,
     small_subsets,
     write_combined,
     write_repository,
@@ -103,30 +102,6 @@ def test_golden_toy_set(toy, tmp_path):
         "test": shown(read_set(tmp_path / "out", "test")),
     }
     assert built == json.loads(GOLDEN.read_text("utf-8"))
-
-
-def test_the_originals_by_hand(toy, tmp_path):
-    """Without versions on 4 x 4: fill and mirror with their tests, double without; ids in order.
-
-    The test split asks 4 5 / 6 8, whose tokens are 6 7 1 0 / 8 10 1 0 / 1 1 0 0, and 3.
-    """
-    build_arc(toy, ArcOptions(test_set="evaluation", num_aug=0, max_side=4), tmp_path / "out")
-    assert read_identifiers(tmp_path / "out") == ["<blank>", "fill", "mirror", "double"]
-    train, test = (shown(read_set(tmp_path / "out", split)) for split in ("train", "test"))
-    assert train["puzzle_indices"] == [0, 2, 5, 7]
-    assert train["puzzle_identifiers"] == [1, 2, 3]
-    assert train["group_indices"] == [0, 1, 2, 3]
-    assert test["inputs"] == [
-        "6 7 1 0 / 8 10 1 0 / 1 1 0 0 / 0 0 0 0",
-        "5 1 0 0 / 1 0 0 0 / 0 0 0 0 / 0 0 0 0",
-    ]
-    assert test["labels"] == [
-        "6 7 6 7 / 8 10 8 10 / 1 1 1 1 / 0 0 0 0",
-        "5 5 1 0 / 1 1 0 0 / 0 0 0 0 / 0 0 0 0",
-    ]
-    assert test["puzzle_identifiers"] == [3]
-    kept = json.loads((tmp_path / "out" / "test_puzzles.json").read_text("utf-8"))
-    assert kept == PUZZLES["evaluation"]
 
 
 def pairs_of(puzzle: Challenge, *, is_test: bool) -> tuple[set[PairOfGrids], set[PairOfGrids]]:

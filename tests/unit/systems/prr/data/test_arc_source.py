@@ -68,13 +68,6 @@ def test_a_subset_elsewhere(tmp_path):
     assert folder.name == "one"
 
 
-def test_secret_outputs_stay_absent(tmp_path):
-    """Without a solutions file test outputs are None."""
-    root = write_combined(tmp_path / "b", secret=("evaluation",))
-    (puzzle,) = read_subset(root, "evaluation").puzzles
-    assert [test.output for test in puzzle.test] == [None, None]
-
-
 @pytest.mark.parametrize(
     ("wanted", "complaint"),
     [

@@ -123,7 +123,7 @@ def test_memory_does_not_grow_with_examples(tmp_path):
     [
         ({"pad_id": 3}, "pad_id: Input should be 0"),
         ({"vocab_size": None}, "vocab_size: Field required"),
-        ({"sets": ["a", "b"]}, "sets: a, b; only one is supported"),
+        ({"sets": ["a", "b"]}, "sets: Tuple should have at most 1 item"),
         ({"total_groups": 5}, "all__group_indices.npy: 3 entries, expected 6"),
         ({"total_puzzles": 7}, "all__puzzle_identifiers.npy: 3 puzzles, not 7"),
         ({"num_puzzle_identifiers": 3}, "all__puzzle_identifiers.npy: holds values"),
@@ -171,9 +171,11 @@ def test_broken_and_missing_files(folder):
     with pytest.raises(BadInputError, match=r"all__labels\.npy: not a numpy array"):
         read_set(folder, "train")
     path.unlink()
-    with pytest.raises(BadInputError, match=r"all__labels\.npy: no such file"):
+    with pytest.raises(
+        BadInputError, match=r"all__labels\.npy: not a numpy array \(.*No such file"
+    ):
         read_set(folder, "train")
-    with pytest.raises(BadInputError, match=r"test: no such folder; .* holds train, build"):
+    with pytest.raises(BadInputError, match=r"test/dataset\.json: no such file"):
         read_set(folder, "test")
 
 
@@ -187,20 +189,12 @@ def test_pickles_are_not_opened(folder):
 def test_invalid_identifiers_and_puzzles(folder):
     """Identifiers that are not a list, puzzles that are not an object, and an invalid grid."""
     (folder / "identifiers.json").write_text('{"a": 1}', "utf-8")
-    with pytest.raises(BadInputError, match="expected a list of names"):
+    with pytest.raises(BadInputError, match=r"identifiers\.json: Input should be a valid list"):
         read_identifiers(folder)
     (folder / "test_puzzles.json").write_text("[]", "utf-8")
-    with pytest.raises(BadInputError, match="expected an object of puzzles"):
+    with pytest.raises(BadInputError, match=r"test_puzzles\.json: Input should be a valid dict"):
         read_test_puzzles(folder)
     pair = {"input": [[1]], "output": [[10]]}
     write_test_puzzles(folder, {"a": {"train": [pair], "test": [pair]}})
     with pytest.raises(BadInputError, match=r"puzzle a: 'train.0.output': row 1 holds 10"):
         read_test_puzzles(folder)
-
-
-def test_secret_outputs(folder):
-    """A test puzzle may lack its outputs."""
-    pair = {"input": [[1]], "output": [[2]]}
-    write_test_puzzles(folder, {"a": {"train": [pair], "test": [{"input": [[3]]}, pair]}})
-    (puzzle,) = read_test_puzzles(folder).values()
-    assert [test.output for test in puzzle.test] == [None, ((2,),)]

@@ -206,13 +206,6 @@ def test_the_check_does_not_change_gradients_of_the_core():
     assert all(gradient.equal(other[name]) for name, gradient in one.items())
 
 
-@pytest.mark.parametrize("changes", [{"num_branches": 1}, {"loss": {"restart_every": 0}}])
-def test_prr_without_restarts_takes_no_carry(changes):
-    """A carry without restarts is an error, as TRM's state would be."""
-    with pytest.raises(ValueError, match="carry must be None"):
-        small_prr(**changes).training_step(random_batch(), carry={}, progress=0.0, generator=None)
-
-
 @pytest.mark.parametrize("preset", ["ours", "brief"])
 def test_a_few_steps_learn_a_few_examples(preset):
     """Twenty-five steps on five rows bring the loss of the best branch to less than half."""
