@@ -104,9 +104,9 @@ def _learn(
     return model
 
 
-def save_record(folder: pathlib.Path, **changes: object) -> None:
+def record(**changes: object) -> ThreadModelRecord:
     """What `reasonloop apr train` records of a parallel model without conditions."""
-    record = {
+    plain = {
         "kind": "parallel",
         "style": "compact",
         "num_numbers": 3,
@@ -116,5 +116,9 @@ def save_record(folder: pathlib.Path, **changes: object) -> None:
         "sequences": 10,
         "dropped": 0,
     }
-    known = ThreadModelRecord.model_validate(record | changes)
-    write_json(folder / RECORD_NAME, known.model_dump(mode="json"))
+    return ThreadModelRecord.model_validate(plain | changes)
+
+
+def save_record(folder: pathlib.Path, **changes: object) -> None:
+    """Write the record into the folder of a model."""
+    write_json(folder / RECORD_NAME, record(**changes).model_dump(mode="json"))

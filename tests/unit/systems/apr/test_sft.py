@@ -19,9 +19,10 @@ from pipeline_lib.params.apr import AprModelParams, AprParams, AprSftParams
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.systems.apr.countdown.data_folder import traces_folder
-from pipeline_lib.systems.apr.model_record import ThreadModelRecord, choose_condition, read_record
+from pipeline_lib.systems.apr.model_record import choose_condition, read_record
 from pipeline_lib.systems.apr.sft import train_on_traces
 from pipeline_lib.train.weights.policies import load_policy
+from tests.unit.systems.apr.learned_model import record
 
 PARAMS = AprParams(
     model=AprModelParams(
@@ -213,17 +214,8 @@ TEN, NINE = "Sub Call Budget: 10 ", "Sub Call Budget: 9 "
 LONG, SHORT = "Token Budget: 96 ", "Token Budget: 64 "
 
 
-def record(*conditions, kind="parallel"):
-    return ThreadModelRecord(
-        kind=kind,
-        style="compact",
-        num_numbers=3,
-        window=256,
-        conditions=conditions,
-        data="d",
-        sequences=1,
-        dropped=0,
-    )
+def known(*conditions, kind="parallel"):
+    return record(conditions=conditions, kind=kind)
 
 
 @pytest.mark.parametrize(
@@ -239,19 +231,19 @@ def record(*conditions, kind="parallel"):
 def test_a_record_has_conditions_that_the_grammar_reads(conditions, kind, words):
     """Another text before a prompt would leave the root unread, and every child unknown."""
     with pytest.raises(ValidationError, match=words):
-        record(*conditions, kind=kind)
+        known(*conditions, kind=kind)
 
 
 @pytest.mark.parametrize(
     ("model", "amount", "expected"),
     [
-        (record(NINE, TEN), 9, NINE),
-        (record(NINE, TEN), None, TEN),
-        (record(SHORT, LONG, kind="serial"), 64, SHORT),
-        (record("", SHORT, LONG, kind="serial"), 96, LONG),
-        (record("", SHORT, LONG, kind="serial"), 0, ""),
-        (record("", SHORT, LONG, kind="serial"), None, ""),
-        (record(""), None, ""),
+        (known(NINE, TEN), 9, NINE),
+        (known(NINE, TEN), None, TEN),
+        (known(SHORT, LONG, kind="serial"), 64, SHORT),
+        (known("", SHORT, LONG, kind="serial"), 96, LONG),
+        (known("", SHORT, LONG, kind="serial"), 0, ""),
+        (known("", SHORT, LONG, kind="serial"), None, ""),
+        (known(""), None, ""),
     ],
 )
 def test_the_condition_is_one_of_the_training(model, amount, expected):
@@ -263,12 +255,12 @@ def test_the_condition_is_one_of_the_training(model, amount, expected):
     ("model", "amount", "message"),
     [
         (
-            record(TEN, NINE),
+            known(TEN, NINE),
             3,
             "on 'Sub Call Budget: 3', but on 'Sub Call Budget: 9', 'Sub Call Budget: 10';",
         ),
-        (record(TEN, NINE), 0, "on no condition, but on 'Sub Call Budget: 9'"),
-        (record(""), 3, "but on no condition;"),
+        (known(TEN, NINE), 0, "on no condition, but on 'Sub Call Budget: 9'"),
+        (known(""), 3, "but on no condition;"),
     ],
 )
 def test_a_condition_that_was_never_trained_is_refused(model, amount, message):
@@ -279,4 +271,4 @@ def test_a_condition_that_was_never_trained_is_refused(model, amount, message):
 
 def test_the_amounts_of_a_training_are_in_order():
     """By size, with 0 for none."""
-    assert record(TEN, "", NINE).trained_amounts == [0, 9, 10]
+    assert known(TEN, "", NINE).trained_amounts == [0, 9, 10]

@@ -80,7 +80,10 @@ def array_file(array: np.ndarray) -> bytes:
         (b"junk", "not a numpy array"),
         (array_file(np.ones((5, 2, 16), dtype=np.uint8)), r"uint8 of shape \(5, 2, 16\), expected"),
         (array_file(np.ones((10, 2, 9), dtype=np.uint8)), r"uint8 of shape \(10, 2, 9\), expected"),
-        (array_file(np.ones((10, 16), dtype=np.uint8)), "uint8 with 2 axes, expected integers with 3"),
+        (
+            array_file(np.ones((10, 16), dtype=np.uint8)),
+            "uint8 with 2 axes, expected integers with 3",
+        ),
         (array_file(np.ones((10, 0, 16), dtype=np.uint8)), r"shape \(10, 0, 16\), expected"),
         (array_file(np.ones((10, 2, 16))), "float64 with 3 axes, expected integers with 3"),
     ],
@@ -115,8 +118,8 @@ def test_more_pictures_than_examples(made, tmp_path):
     assert (drawn, len(pictures(tmp_path / "drawn"))) == (10, 10)
 
 
-def test_no_example_to_draw(made, data, tmp_path):
-    """An empty test split is a one-line error."""
+def test_no_example(made, data, tmp_path):
+    """An empty test split is a one-line error: nothing can be drawn or judged."""
     full = read_set(data, "test")
     empty = PuzzleSet.of(
         inputs_NL=full.inputs_NL[:0],
@@ -127,10 +130,13 @@ def test_no_example_to_draw(made, data, tmp_path):
         vocab_size=full.metadata.vocab_size,
     )
     shutil.rmtree(data / "test")
+    (data / MANIFEST_NAME).unlink()
     write_set(data, "test", empty)
     with pytest.raises(BadInputError, match="no example"):
         show_on(data, made / "model", tmp_path / "drawn", PARAMS, count=1)
-    assert not (tmp_path / "drawn").exists()
+    with pytest.raises(BadInputError, match="no example"):
+        evaluate_on(data, [made / "model"], tmp_path / "found", PARAMS)
+    assert not [*tmp_path.glob("drawn"), *tmp_path.glob("found")]
 
 
 TRAIN = PrrTrainParams(steps=10)

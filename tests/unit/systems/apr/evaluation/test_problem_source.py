@@ -13,17 +13,11 @@ from pipeline_lib.systems.apr.evaluation.problem_source import (
     read_source,
     root_prompt,
 )
-from pipeline_lib.systems.apr.model_record import ThreadModelRecord
+from tests.unit.systems.apr.learned_model import record
 
 PROBLEM = ProblemLine(id="a", numbers=(3, 5, 12), target=27)
 STATE = "Current State: 27:[3, 5, 12], Operations: []"
 PROMPT = f"Moving to Node #0\n{STATE}"
-
-
-def record(**changes):
-    plain = {"kind": "parallel", "style": "compact", "num_numbers": 3, "window": 256, "data": "d"}
-    counts = {"conditions": ("",), "sequences": 1, "dropped": 0}
-    return ThreadModelRecord.model_validate(plain | counts | changes)
 
 
 def written(folder, name, content):

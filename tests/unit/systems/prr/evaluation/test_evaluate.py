@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.prr import PrrEvaluateParams, PrrLossParams
 from pipeline_lib.systems.prr.data.grids import VOCAB_SIZE
 from pipeline_lib.systems.prr.evaluation.answers import (
@@ -134,22 +133,6 @@ def test_tokens_outside_of_the_grid_are_ignored():
         confidences_BK=np.array([[-2.0, -1.0, -np.inf]], dtype=np.float32),
     )
     assert pick_by_majority(answers).tolist() == [0]
-
-
-def test_an_empty_set_is_refused():
-    """No example is a one-line error."""
-    data = small_set()
-    model = build_model(MODELS["prr"], model_sizes(data), loss=PrrLossParams())
-    empty = type(data).of(
-        inputs_NL=data.inputs_NL[:0],
-        labels_NL=data.labels_NL[:0],
-        puzzle_identifiers=[],
-        puzzle_indices=[0],
-        group_indices=[0],
-        vocab_size=6,
-    )
-    with pytest.raises(BadInputError, match="no example"):
-        evaluate_set(model, empty, PrrEvaluateParams(), seed=1)
 
 
 def test_a_picture_frames_correct_outputs():

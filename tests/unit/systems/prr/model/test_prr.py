@@ -1,18 +1,20 @@
-"""PRR: gradients by setting, and invariances of loss and predictions."""
+"""PRR: gradients by setting; PRR and TRM: invariances of loss and predictions."""
+
+from functools import partial
 
 import pytest
 import torch
 
 from pipeline_lib.systems.prr.model.batches import StepOutput
 from pipeline_lib.systems.prr.training.run_state import AdamATan2
-from tests.unit.systems.prr.small_models import first_rows, random_batch, small_prr
+from tests.unit.systems.prr.small_models import first_rows, random_batch, small_prr, small_trm
 
 
-def one_step(model, batch=None, *, seed: int = 3) -> StepOutput:
+def one_step(model, batch=None, *, seed: int = 3, carry=None) -> StepOutput:
     """A training step with its backward pass."""
     output = model.training_step(
         batch or random_batch(),
-        carry=None,
+        carry=carry,
         progress=0.5,
         generator=torch.Generator().manual_seed(seed),
     )
@@ -103,9 +105,10 @@ def test_one_branch_trains_without_nan(preset):
     assert torch.isfinite(model.predict(random_batch()).scores_BK).all()
 
 
-def test_padded_rows_change_neither_loss_nor_gradients_nor_answers():
+@pytest.mark.parametrize("make", [partial(small_prr, "brief", start_noise=0.0), small_trm])
+def test_padded_rows_change_neither_loss_nor_gradients_nor_answers(make):
     """Three padding rows with arbitrary content after five real rows."""
-    model = small_prr("brief", start_noise=0.0)
+    model = make()
     batch = random_batch(5, padded=3)
     padded = one_step(model, batch)
     gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
@@ -151,9 +154,10 @@ def test_starting_noise_makes_training_steps_differ_by_their_generator():
     assert one_step(quiet, seed=1).loss.equal(one_step(quiet, seed=2).loss)
 
 
-def test_noisy_rollouts_of_one_branch_differ():
+@pytest.mark.parametrize("make", [partial(small_prr, num_branches=1), small_trm])
+def test_noisy_rollouts_of_one_branch_differ(make):
     """K = 1 with three rollouts gives three answers, reproducible by seed."""
-    model, batch = small_prr(num_branches=1), random_batch()
+    model, batch = make(), random_batch()
 
     def drawn(seed: int, noise: float = 0.5) -> torch.Tensor:
         generator = torch.Generator().manual_seed(seed)
@@ -166,6 +170,7 @@ def test_noisy_rollouts_of_one_branch_differ():
     assert not logits_BKLV.equal(drawn(2))
     silent = drawn(1, noise=0.0)
     assert silent[:, 0].equal(silent[:, 2])
+    assert silent.equal(drawn(2, noise=0.0))
 
 
 @pytest.mark.parametrize(("steps", "rollouts"), [(None, 1), (6, 1), (2, 3)])
@@ -206,15 +211,19 @@ def test_the_check_does_not_change_gradients_of_the_core():
     assert all(gradient.equal(other[name]) for name, gradient in one.items())
 
 
-@pytest.mark.parametrize("preset", ["ours", "brief"])
-def test_a_few_steps_learn_a_few_examples(preset):
-    """Twenty-five steps on five rows bring the loss of the best branch to less than half."""
-    model = small_prr(preset, width=32)
+@pytest.mark.parametrize(
+    ("make", "steps"),
+    [(partial(small_prr, "ours"), 25), (partial(small_prr, "brief"), 25), (small_trm, 60)],
+)
+def test_a_few_steps_learn_a_few_examples(make, steps):
+    """On five rows the loss of the best branch falls to less than half."""
+    model, carry, seen = make(width=32), None, []
     optimizer = AdamATan2(model.parameters(), lr=5e-3)
-    seen = []
-    for _ in range(25):
+    for _ in range(steps):
         optimizer.zero_grad()
-        seen.append(one_step(model).parts["best_of"].item())
+        output = one_step(model, carry=carry)
+        seen.append(output.parts["best_of"].item())
+        carry = output.carry
         optimizer.step()
     assert seen[-1] < seen[0] / 2
 
