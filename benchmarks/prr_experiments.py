@@ -45,7 +45,7 @@ from pipeline_lib.study.study import ALL
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
 from pipeline_lib.systems.prr.data.synthetic import SyntheticTask, make_task
 from pipeline_lib.systems.prr.evaluation.answers import branch_figures
-from pipeline_lib.systems.prr.evaluation.evaluate import EvaluatedSet, evaluate_set
+from pipeline_lib.systems.prr.evaluation.evaluate import EvaluatedSet, evaluate_set, predict_batches
 from pipeline_lib.systems.prr.model.branches import core_passes
 from pipeline_lib.systems.prr.model.saved_model import load_model
 from pipeline_lib.systems.prr.study import model_series
@@ -239,7 +239,9 @@ def _evaluate(
     def evaluated(part: slice, **changes: Any) -> dict[str, Any]:
         params = PrrEvaluateParams(**changes)
         rows, answers_NAL = _rows(made.test, part), made.answers_NAL[part]
-        return _figures(evaluate_set(trained, rows, params, seed=seed, answers_NAL=answers_NAL))
+        return _figures(
+            evaluate_set(predict_batches(trained, rows, params, seed=seed), answers_NAL=answers_NAL)
+        )
 
     test = slice(VALIDATION, None)
     found = {"plain": evaluated(test)}

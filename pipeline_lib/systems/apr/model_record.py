@@ -36,7 +36,8 @@ class ThreadModelRecord(BaseModel):
     @model_validator(mode="after")
     def _conditions(self) -> "ThreadModelRecord":
         for condition in self.conditions:
-            if condition and not lines.is_condition(condition, self.budget):
+            found = lines.CONDITION.fullmatch(condition)
+            if condition and (found is None or found["name"] != self.budget):
                 raise ValueError(
                     f"condition {condition!r} of a {self.kind} model is not of the form '{self.budget}: N ', with "
                     "its last space"

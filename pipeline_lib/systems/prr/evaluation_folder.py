@@ -1,7 +1,7 @@
 """Writes the folder of an evaluation: its study, attempts and page, pictures of some examples, and for ARC a submission."""
 
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -148,28 +148,22 @@ def _evaluate(  # noqa: PLR0913 - what an evaluation depends on
     votes = ArcVotes(data, test) if is_arc else None
     answers_NAL = read_answers(data, test)
 
-    def evaluated(place: int) -> EvaluatedSet:
-        def listen(part: PredictedBatch) -> None:
-            size = len(test.inputs_NL)
+    size, mask = len(test.inputs_NL), grid_mask if is_arc else full_mask
+
+    def predicted(place: int) -> Iterator[PredictedBatch]:
+        model = load_model(folders[place], device=compute_device())
+        for part in predict_batches(model, test, own, seed=params.seed, mask=mask):
+            yield part
             progress(place * size + part.stop, len(folders) * size)
             if place < num_models:
                 draw_examples(part, test, fresh, count=own.pictures, is_arc=is_arc)
                 if votes is not None:
                     votes.add(part)
 
-        return evaluate_set(
-            load_model(folders[place], device=compute_device()),
-            test,
-            own,
-            seed=params.seed,
-            answers_NAL=answers_NAL,
-            listener=listen,
-            mask=grid_mask if is_arc else full_mask,
-        )
-
     sets: dict[str, EvaluatedSet] = {}
     for place, folder in enumerate(folders):
-        sets[f"{folder.name} {place}" if folder.name in sets else folder.name] = evaluated(place)
+        name = f"{folder.name} {place}" if folder.name in sets else folder.name
+        sets[name] = evaluate_set(predicted(place), answers_NAL=answers_NAL)
     names = [*sets]
     submitted = votes and votes.submit(fresh / SUBMISSION_NAME, voters=own.voters)
     return Findings(

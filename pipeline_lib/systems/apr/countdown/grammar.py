@@ -46,7 +46,8 @@ class CountdownGrammar:
         if not called or end != lines.END_CALL:
             return None
         condition, plain = lines.split_condition(before)
-        kept = condition if lines.is_token_budget(condition) else ""
+        # It holds for each sequence, so children inherit it.
+        kept = condition if condition.startswith(lines.TOKEN_BUDGET) else ""
         prompts = self._prompts(plain)
         names = [
             found["node"] if found else _UNREADABLE

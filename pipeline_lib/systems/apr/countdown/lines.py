@@ -184,7 +184,7 @@ GENERATED_LINE = re.compile(
 START_LINE = re.compile(rf"<Start Sub Search {_NUMBER} at level 1> Moving to Node #{_NODE}")
 GOAL_LINE = re.compile(rf"{_NUMBER},{_NUMBER} {GOAL}")
 REACHED = "<Goal Reached in Sub Search "
-_CONDITION = re.compile(rf"(?P<name>{SUB_CALL_BUDGET}|{TOKEN_BUDGET}): {_NUMBER} ")
+CONDITION = re.compile(rf"(?P<name>{SUB_CALL_BUDGET}|{TOKEN_BUDGET}): {_NUMBER} ")
 
 
 def condition(name: str, amount: int) -> str:
@@ -192,22 +192,11 @@ def condition(name: str, amount: int) -> str:
     return f"{name}: {amount} "
 
 
-def is_condition(text: str, name: str) -> bool:
-    """True for a condition of ``name`` as `condition` writes it."""
-    found = _CONDITION.fullmatch(text)
-    return found is not None and found["name"] == name
-
-
 def split_condition(prompt: str) -> tuple[str, str]:
     """The condition of a prompt, empty if it has none, and the prompt without it."""
-    found = _CONDITION.match(prompt)
+    found = CONDITION.match(prompt)
     end = found.end() if found else 0
     return prompt[:end], prompt[end:]
-
-
-def is_token_budget(condition: str) -> bool:
-    """True for the condition that holds for each sequence, so that children inherit it."""
-    return condition.startswith(TOKEN_BUDGET)
 
 
 def move(node_id: str) -> str:
@@ -248,16 +237,6 @@ def outcome(node: Node, target: int) -> str:
     """The line after the operation that leads to a final node."""
     [value] = node.numbers
     return f"{value},{target} {GOAL if value == target else 'unequal: No Solution'}"
-
-
-def start_sub_search(level: int, node_id: str) -> str:
-    """The line before a serial sub-search."""
-    return f"Start Sub Search at level {level}: {move(node_id)}"
-
-
-def exit_sub_search(level: int) -> str:
-    """The line after a serial sub-search."""
-    return f"Exit Sub Search at level {level}"
 
 
 def thread_prompt(node: Node, target: int) -> list[str]:

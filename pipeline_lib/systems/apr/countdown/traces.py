@@ -212,9 +212,9 @@ def published_serial_trace(
             if draw.random() >= branch:
                 return None
             for node in nodes:
-                thread.write(lines.start_sub_search(level + 1, node.id))
+                thread.write(f"Start Sub Search at level {level + 1}: {lines.move(node.id)}")
                 goal = search(node, level + 1)
-                thread.write(lines.exit_sub_search(level + 1))
+                thread.write(f"Exit Sub Search at level {level + 1}")
                 if goal is not None:
                     return (goal,)
                 thread.write(lines.NO_SOLUTION_IN_SUB_SEARCH)

@@ -66,7 +66,13 @@ def evaluate_models(
     for name in (ROLLOUTS_NAME, METRICS_NAME, REPORT_NAME):
         check_output(output / name)
     plans = make_plans(models, source, setting)
-    journals = _open_journals(plans, output, replaces=replaces)
+    paths = [output / f"rollouts-{place + 1}.journal" for place in range(len(plans))]
+    for left in {*output.glob("rollouts-*.journal")} - {*paths} if replaces else ():
+        left.unlink()
+    journals = [
+        open_journal(path, key=plan.key, replaces_other=replaces)
+        for path, plan in zip(paths, plans, strict=True)
+    ]
     total = sum(len(plan.problems) * plan.samples for plan in plans)
     drawn: list[DrawnRows] = []
     for plan, journal in zip(plans, journals, strict=True):
@@ -107,17 +113,6 @@ def evaluate_models(
     write_report(output / REPORT_NAME, study, drawn)
     write_study(output, study, series, source.problems)
     return drawn
-
-
-def _open_journals(plans: Sequence[Plan], output: pathlib.Path, *, replaces: bool) -> list[Journal]:
-    paths = [output / f"rollouts-{place + 1}.journal" for place in range(len(plans))]
-    if replaces:
-        for left in {*output.glob("rollouts-*.journal")} - {*paths}:
-            left.unlink()
-    return [
-        open_journal(path, key=plan.key, replaces_other=replaces)
-        for path, plan in zip(paths, plans, strict=True)
-    ]
 
 
 def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:

@@ -30,13 +30,13 @@ from pipeline_lib.systems.prr.data.grids import (
     VOCAB_SIZE,
     Augmentation,
     Colours,
-    Tokens,
     draw_augmentation,
     encode,
     grid_to_array,
 )
 from pipeline_lib.systems.prr.data.set_writer import (
     Counts,
+    Example,
     OnProgress,
     SetWriter,
     build_folder,
@@ -245,9 +245,9 @@ def _write_group(
         names.append(version.id)
         side, number = options.max_side, len(names)
         if version.train_pairs:
-            _add(train, _translate(version.train_pairs, side, rng), identifier=number)
+            train.add_puzzle(_translate(version.train_pairs, side, rng), identifier=number)
         if version.test_pairs:
-            _add(test, [_encode(one, side) for one in version.test_pairs], identifier=number)
+            test.add_puzzle([_encode(one, side) for one in version.test_pairs], identifier=number)
     train.end_group()
     test.end_group()
 
@@ -265,10 +265,7 @@ def _draw_versions(puzzle: _Puzzle, num_aug: int, rng: np.random.Generator) -> I
             yield version
 
 
-_EncodedPair = tuple[Tokens, Tokens]
-
-
-def _translate(pairs: Sequence[_Grids], side: int, rng: np.random.Generator) -> list[_EncodedPair]:
+def _translate(pairs: Sequence[_Grids], side: int, rng: np.random.Generator) -> list[Example]:
     """Place each pair at a random offset, the same for input and output; one stays at (0, 0)."""
     fixed = int(rng.integers(len(pairs)))
     encoded = []
@@ -280,7 +277,7 @@ def _translate(pairs: Sequence[_Grids], side: int, rng: np.random.Generator) -> 
     return encoded
 
 
-def _encode(pair: _Grids, side: int, *, top: int = 0, left: int = 0) -> _EncodedPair:
+def _encode(pair: _Grids, side: int, *, top: int = 0, left: int = 0) -> Example:
     """Tokens of input and output; a secret output is all padding, which no loss counts."""
     given, output = pair
     if output is None:
@@ -288,8 +285,3 @@ def _encode(pair: _Grids, side: int, *, top: int = 0, left: int = 0) -> _Encoded
     else:
         label_L = encode(output, side=side, top=top, left=left)
     return encode(given, side=side, top=top, left=left), label_L
-
-
-def _add(writer: SetWriter, pairs: Sequence[_EncodedPair], *, identifier: int) -> None:
-    inputs_EL, labels_EL = map(np.stack, zip(*pairs, strict=True))
-    writer.add_puzzle(inputs_EL, labels_EL, identifier=identifier)

@@ -225,7 +225,7 @@ def _write_split(
             if solved[0].shape != shape:
                 raise board.error(f"{solved[0].shape} cells, the first board has {shape}")
             for question, answer in (solved, *kind.versions(solved, num_aug, rng)):
-                writer.add_puzzle(question.reshape(1, -1), answer.reshape(1, -1))
+                writer.add_puzzle([(question.ravel(), answer.ravel())])
             writer.end_group()
         writer.finish(num_puzzle_identifiers=1)
     return {f"{split}_boards": count, f"{split}_examples": writer.num_examples}

@@ -1,6 +1,6 @@
 """Writes data folders in the format of TRM and HRM; tokens incrementally, in constant memory.
 
-Legend: E examples added at once, L tokens.
+Legend: E examples of a puzzle, L tokens.
 """
 
 import json
@@ -34,6 +34,8 @@ KIND = "latent-data"
 Counts = Mapping[str, float]
 OnProgress = Callable[[int, int], None]
 """Called with the number of items done and the total."""
+Example = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
+"""Tokens of an input and of its label."""
 _BUFFER_BYTES = 1 << 20
 
 
@@ -57,18 +59,12 @@ class SetWriter:
         """Examples written so far."""
         return self._puzzle_ends[-1]
 
-    def add_puzzle(
-        self,
-        inputs_EL: npt.NDArray[np.uint8],
-        labels_EL: npt.NDArray[np.uint8],
-        *,
-        identifier: int = 0,
-    ) -> None:
+    def add_puzzle(self, examples: Sequence[Example], *, identifier: int = 0) -> None:
         """Append one version of a puzzle with its examples."""
-        for stream, rows_EL in zip(self._streams, (inputs_EL, labels_EL), strict=True):
-            stream.write(np.ascontiguousarray(rows_EL, dtype=np.uint8).data)
+        for stream, rows_EL in zip(self._streams, zip(*examples, strict=True), strict=True):
+            stream.write(np.stack(rows_EL).tobytes())
         self._identifiers.append(identifier)
-        self._puzzle_ends.append(self.num_examples + len(inputs_EL))
+        self._puzzle_ends.append(self.num_examples + len(examples))
 
     def end_group(self) -> None:
         """Close the group of the puzzles added since the last call; no-op if there are none."""

@@ -5,7 +5,7 @@ excluded.
 Legend: N examples, A right answers of an example, L tokens.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -92,20 +92,10 @@ class EvaluatedSet:
     """Of one example."""
 
 
-def evaluate_set(  # noqa: PLR0913 - what is evaluated, and how
-    model: PrrModel | TrmModel,
-    data: PuzzleSet,
-    params: PrrEvaluateParams,
-    *,
-    seed: int,
-    answers_NAL: AnswerTokens | None = None,
-    listener: Callable[[PredictedBatch], None] = lambda _part: None,
-    mask: AnswerMask = full_mask,
+def evaluate_set(
+    parts: Iterable[PredictedBatch], *, answers_NAL: AnswerTokens | None = None
 ) -> EvaluatedSet:
-    """Judge a whole set by a model in evaluation mode; ``listener`` is called with every batch.
-
-    ``seed`` is of the noise, ``answers_NAL`` has all right answers where they are known, and ``mask`` gives the positions
-    of an answer.
+    """Judge the predictions of a whole set; ``answers_NAL`` has all right answers where they are known.
 
     Raises:
         BadInputError: the set has no example.
@@ -113,12 +103,11 @@ def evaluate_set(  # noqa: PLR0913 - what is evaluated, and how
     judged: list[JudgedRows] = []
     covered: list[CoveredRows] = []
     core_passes = 0.0
-    for part in predict_batches(model, data, params, seed=seed, mask=mask):
+    for part in parts:
         core_passes = part.core_passes
         judged.append(part.judged)
         if answers_NAL is not None:
             covered.append(cover_batch(part.answers, answers_NAL[part.start : part.stop]))
-        listener(part)
     if not judged:
         raise BadInputError("the test split has no example; build it again")
     return EvaluatedSet(

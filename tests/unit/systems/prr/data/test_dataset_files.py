@@ -107,7 +107,7 @@ def test_memory_does_not_grow_with_examples(tmp_path):
     tracemalloc.start()
     with open_split(tmp_path, "train", vocab_size=12, seq_len=900) as writer:
         for _ in range(200):
-            writer.add_puzzle(rows, rows)
+            writer.add_puzzle([(row, row) for row in rows])
             writer.end_group()
         writer.finish(num_puzzle_identifiers=1)
     peak = tracemalloc.get_traced_memory()[1]

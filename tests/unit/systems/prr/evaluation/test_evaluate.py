@@ -31,7 +31,9 @@ def test_padding_never_counts(kind):
     data = small_set()
     model = build_model(MODELS[kind], model_sizes(data), loss=PrrLossParams())
     whole, *padded = (
-        evaluate_set(model, data, PrrEvaluateParams(batch_size=size), seed=1).judged
+        evaluate_set(
+            predict_batches(model, data, PrrEvaluateParams(batch_size=size), seed=1)
+        ).judged
         for size in (12, 5, 64)
     )
     assert whole.places_B.tolist() == [*range(12)]
