@@ -82,6 +82,9 @@ def keep(completion: Completion, grammar: ThreadGrammar, tokens: TextTokens | No
     if ids is not None and not is_whole:
         decode = None if tokens is None else tokens.decode
         ids = None if decode is None else _head(ids, output, decode)
+    length = completion.completion_tokens if ids is None else len(ids)
+    if ids is None and not is_whole and tokens is not None and tokens.count is not None:
+        length = tokens.count(output)
     return KeptDraw(
         output=output,
         forged=forged,
@@ -90,7 +93,7 @@ def keep(completion: Completion, grammar: ThreadGrammar, tokens: TextTokens | No
         logprobs=completion.token_logprobs[: len(ids)]
         if ids and completion.token_logprobs
         else None,
-        length=_length(completion, output, ids, None if is_whole else tokens),
+        length=length,
     )
 
 
@@ -102,15 +105,6 @@ def _head(
     size = bisect_right(sizes, len(output), key=lambda count: len(decode(ids[:count]))) - 1
     head = tuple(ids[:size])
     return head if decode(head) == output else None
-
-
-def _length(
-    completion: Completion, output: str, ids: Sequence[int] | None, tokens: TextTokens | None
-) -> int:
-    if ids is not None:
-        return len(ids)
-    count = None if tokens is None else tokens.count
-    return completion.completion_tokens if count is None else count(output)
 
 
 UNBOUNDED = 1 << 30

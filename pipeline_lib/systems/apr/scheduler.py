@@ -139,7 +139,13 @@ class _Thread:
         """The next sequence; None if the thread ends without one."""
         room = self.runtime.room(self.text)
         if room < 1:
-            self._end_without_room()
+            self.end = self.without_room
+            self.events[Event.JOIN_OVERFLOWS] += self.end is End.JOIN_OVERFLOW
+            if self.end is End.FAILED:
+                tokens = self.runtime.count(self.text)
+                self.error = (
+                    f"a prompt of {tokens} tokens leaves no room in window={self.runtime.window}"
+                )
             return None
         most = int(min(room, self.budget.left))
         if most < 1:
@@ -166,15 +172,6 @@ class _Thread:
         if kept.is_whole and completion.finish_reason is FinishReason.LENGTH:
             self.end = End.CUT
         return kept
-
-    def _end_without_room(self) -> None:
-        self.end = self.without_room
-        self.events[Event.JOIN_OVERFLOWS] += self.end is End.JOIN_OVERFLOW
-        if self.end is End.FAILED:
-            tokens = self.runtime.count(self.text)
-            self.error = (
-                f"a prompt of {tokens} tokens leaves no room in window={self.runtime.window}"
-            )
 
     def _record(self, kept: KeptDraw, completion: Completion) -> None:
         self.sequences.append(

@@ -120,18 +120,15 @@ class DrawnSequence:
 
     def row(self) -> dict[str, Any]:
         """Flat form; unknown ids and log-probabilities are left out."""
-        row: dict[str, Any] = {
+        return {
             "prefix": self.prefix,
             "output": self.output,
             "role": self.role.value,
             "round": self.round,
             "child": self.child,
+            **({} if self.output_ids is None else {"output_ids": list(self.output_ids)}),
+            **({} if self.logprobs is None else {"logprobs": list(self.logprobs)}),
         }
-        if self.output_ids is not None:
-            row["output_ids"] = list(self.output_ids)
-        if self.logprobs is not None:
-            row["logprobs"] = list(self.logprobs)
-        return row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,11 +135,8 @@ def _sudoku(
 
 def _ambiguous(rng: random.Random) -> tuple[Draw, int]:
     rules = draw_rules(rng)
-
-    def draw(rng: random.Random, versions: int) -> Group:
-        return [draw_example(rules, rng) for _ in range(versions)]
-
-    return draw, FIRST_COLOUR + NUM_COLOURS
+    vocab_size = FIRST_COLOUR + NUM_COLOURS
+    return lambda rng, versions: [draw_example(rules, rng) for _ in range(versions)], vocab_size
 
 
 def draw_rules(rng: random.Random) -> list[list[int]]:

@@ -10,7 +10,6 @@ from tests.synthetic_data import ARC_COUNTS
 from tests.unit.systems.prr.sample_puzzles import (
     DOUBLE,
     FILL,
-    PUZZLES,
     write_combined,
     write_repository,
 )
@@ -41,15 +40,6 @@ def test_counts_of_published_sets(reference_data, name, puzzles, demonstrations,
 def test_counts_of_synthetic_sets(synthetic_data, name, counts):
     """The same for made puzzles, in one folder or in nested folders."""
     assert tuple(read_subset(synthetic_data / "arc", name).counts.values()) == counts
-
-
-def test_both_layouts_hold_the_same(tmp_path):
-    """Files of puzzles and combined files give equal subsets, ordered by id."""
-    repository, combined = write_repository(tmp_path / "a"), write_combined(tmp_path / "b")
-    for subset in PUZZLES:
-        assert read_subset(repository, subset) == read_subset(combined, subset)
-    ids = [puzzle.id for puzzle in read_subset(combined, "training").puzzles]
-    assert ids == ["fill", "mirror"]
 
 
 def test_a_prefix_of_combined_files(tmp_path):
