@@ -9,7 +9,6 @@ Legend: L tokens of a canvas, H rows and W columns of a grid.
 """
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,24 +73,20 @@ IDENTITY_COLOURS = tuple(range(NUM_COLOURS))
 _TURN_NAMES = [f"t{dihedral}" for dihedral in range(NUM_DIHEDRALS)]
 _DIGITS = "".join(map(str, IDENTITY_COLOURS))
 
-_TURNS: Mapping[int, Callable[[Colours], Colours]] = {
-    0: lambda grid: grid,
-    1: lambda grid: grid.T[::-1],
-    2: lambda grid: grid[::-1, ::-1],
-    3: lambda grid: grid[::-1].T,
-    4: lambda grid: grid[:, ::-1],
-    5: lambda grid: grid[::-1],
-    6: lambda grid: grid.T,
-    7: lambda grid: grid[::-1, ::-1].T,
-}
-"""Dihedral transforms by id: identity, three counter-clockwise rotations, left-right and up-down
-flips, transpose, anti-transpose."""
+_MIRRORED = {4: 0, 5: 2, 6: 1, 7: 3}
+"""Quarter turns behind a left-right flip, by id of the transform."""
 INVERSE_DIHEDRALS = (0, 3, 2, 1, 4, 5, 6, 7)
 
 
 def apply_dihedral(grid: Colours, dihedral: int) -> Colours:
-    """Apply the dihedral transform with this id; half of them swap height and width."""
-    return _TURNS[dihedral](grid)
+    """Apply the dihedral transform with this id; half of them swap height and width.
+
+    0 is the identity, 1 to 3 are counter-clockwise rotations, 4 and 5 left-right and up-down flips, 6 and 7 the transpose
+    and the anti-transpose.
+    """
+    if dihedral in _MIRRORED:
+        return np.rot90(grid[:, ::-1], _MIRRORED[dihedral])
+    return np.rot90(grid, dihedral)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -227,18 +227,19 @@ class PuzzleEmbedding(nn.Module):
 class InputEmbedding(nn.Module):
     """Puzzle vector, zero prefix and token embeddings; a token has unit mean square."""
 
-    def __init__(self, sizes: Sizes, *, width: int, prefix: int) -> None:
+    def __init__(self, params: PrrModelParams, sizes: Sizes) -> None:
         super().__init__()
-        self.prefix = prefix
-        self.scale = math.sqrt(width)
-        self.tokens = nn.Embedding(sizes.vocab_size, width)
+        self.prefix, self.precision = params.prefix_tokens, params.precision
+        self.scale = math.sqrt(params.width)
+        self.tokens = nn.Embedding(sizes.vocab_size, params.width)
         truncated_normal_(self.tokens.weight.data, std=1 / self.scale)
-        self.puzzles = PuzzleEmbedding(sizes.num_puzzle_ids, width)
+        self.puzzles = PuzzleEmbedding(sizes.num_puzzle_ids, params.width)
 
     @override
     def forward(self, batch: Batch) -> Tensor:
-        """[B, S, D]."""
+        """[B, S, D], in the compute dtype."""
         first_BD = self.puzzles(batch)
         prefix_BPD = functional.pad(first_BD[:, None], (0, 0, 0, self.prefix - 1))
         tokens_BLD = self.tokens(batch.inputs_BL)
-        return self.scale * torch.cat((prefix_BPD, tokens_BLD), dim=1)
+        embedded_BSD = self.scale * torch.cat((prefix_BPD, tokens_BLD), dim=1)
+        return embedded_BSD.to(compute_dtype(embedded_BSD.device, self.precision))

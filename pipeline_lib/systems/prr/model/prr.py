@@ -39,7 +39,6 @@ from pipeline_lib.systems.prr.model.layers import (
     InputEmbedding,
     NoiseSource,
     autocast,
-    compute_dtype,
     gaussian,
     linear,
     truncated_normal_,
@@ -122,7 +121,7 @@ class PrrModel(nn.Module):
         self.params = params
         self.loss_params = loss
         width = params.width
-        self.embedding = InputEmbedding(sizes, width=width, prefix=params.prefix_tokens)
+        self.embedding = InputEmbedding(params, sizes)
         self.core = Blocks(params, positions=params.prefix_tokens + sizes.seq_len)
         self.branches = BranchVectors(params.num_branches, width, every_step=params.branch_vectors)
         self.head = linear(width, sizes.vocab_size)
@@ -148,7 +147,7 @@ class PrrModel(nn.Module):
                 self.branches, carry, every=restart_every, progress=progress, generator=generator
             )
         with autocast(batch.inputs_BL.device, self.params.precision):
-            embedded_BSD = self._embed(batch)
+            embedded_BSD = self.embedding(batch)
             start_BKSD = self.branches.initial_latents(embedded_BSD)
             if self.params.start_noise:
                 noise_BKSD = gaussian(start_BKSD, generator)
@@ -191,7 +190,7 @@ class PrrModel(nn.Module):
         """
         steps = steps or self.params.steps
         with autocast(batch.inputs_BL.device, self.params.precision):
-            embedded_BSD = self._embed(batch)
+            embedded_BSD = self.embedding(batch)
             runs = [
                 self._run_steps(
                     self.branches.initial_latents(embedded_BSD),
@@ -210,10 +209,6 @@ class PrrModel(nn.Module):
             scores_BK=scores_BK,
             core_passes=rollouts * core_passes(self.params, steps),
         )
-
-    def _embed(self, batch: Batch) -> Tensor:
-        embedded_BSD: Tensor = self.embedding(batch)
-        return embedded_BSD.to(compute_dtype(embedded_BSD.device, self.params.precision))
 
     def _run_steps(
         self,

@@ -45,7 +45,7 @@ class TrmModel(nn.Module):
         super().__init__()
         self.params = params
         width = params.width
-        self.embedding = InputEmbedding(sizes, width=width, prefix=params.prefix_tokens)
+        self.embedding = InputEmbedding(params, sizes)
         self.core = Blocks(params, positions=params.prefix_tokens + sizes.seq_len)
         self.head = linear(width, sizes.vocab_size)
         # The second output (continue) is unused; it is kept for the published parameter count.
@@ -68,7 +68,7 @@ class TrmModel(nn.Module):
         """One supervision step on the carried rows; halted ones are replaced from ``batch``."""
         current, thought, steps_B = self._admit_rows(batch, carry)
         with autocast(batch.inputs_BL.device, self.params.precision):
-            thought = self._deep_recursion(thought, self._embed(current))
+            thought = self._deep_recursion(thought, self.embedding(current))
             logits_B1LV, halt_B1 = self._read(thought)
         losses_B1 = losses.branch_losses(logits_B1LV, current.labels_BL)
         exact_B1 = losses.exact_match(logits_B1LV.detach(), current.labels_BL)
@@ -113,7 +113,7 @@ class TrmModel(nn.Module):
         """One answer per rollout, after ``steps`` (default ``max_steps``) supervision steps; else as for PRR."""
         steps = steps or self.params.trm.max_steps
         with autocast(batch.inputs_BL.device, self.params.precision):
-            embedded_BSD = self._embed(batch)
+            embedded_BSD = self.embedding(batch)
             read = []
             for _ in range(rollouts):
                 thought = self._initial_state(embedded_BSD)
@@ -130,10 +130,6 @@ class TrmModel(nn.Module):
             scores_BK=torch.cat([halt_B1 for _, halt_B1 in read], dim=1),
             core_passes=rollouts * steps * trm.high_cycles * (trm.low_cycles + 1),
         )
-
-    def _embed(self, batch: Batch) -> Tensor:
-        embedded_BSD: Tensor = self.embedding(batch)
-        return embedded_BSD.to(compute_dtype(embedded_BSD.device, self.params.precision))
 
     def _initial_state(self, like_BSD: Tensor) -> LatentState:
         high_BSD, low_BSD = (
