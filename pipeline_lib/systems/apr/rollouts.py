@@ -63,7 +63,7 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
     Returns:
         One dictionary per prompt: ``seqs``, each with ``prefix``, ``output``, ``role``, ``round`` and ``child``,
         and with ``output_ids`` and ``logprobs`` where they are known; ``is_correct``; ``claim``. Of a failed
-        rollout ``seqs`` is empty, and ``error`` gives the reason; ``child_error`` is that of the first failed
+        rollout ``seqs`` is empty, and ``error`` gives the reason; ``child_error`` the reason of the first failed
         child.
 
     Raises:

@@ -87,7 +87,7 @@ class Event(StrEnum):
     EXCESS_CHILDREN = "excess_children"
     """Beyond the limit of a spawn block."""
     CANCELLED_CHILDREN = "cancelled_children"
-    """After the success of a sibling. The tokens of an open draw are not known: at least those of the sibling
+    """After the success of a sibling. The tokens of an open draw are not known: at least the sibling's tokens
     are counted, an upper bound where children are drawn at the same speed."""
     CUT_CHILDREN = "cut_children"
     """Ended by the window or another limit."""
@@ -147,7 +147,7 @@ class Rollout:
 
     root: Root
     sequences: Sequence[DrawnSequence]
-    """In order: a parent's, then those of the children that it spawns; empty if the parent failed."""
+    """In order: a parent's, then the sequences of the children that it spawns; empty if the parent failed."""
     end: End
     error: str | None
     """Of a failed parent."""

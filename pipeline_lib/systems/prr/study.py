@@ -233,7 +233,7 @@ def _sentences(found: Findings) -> Iterator[str]:
 
 
 def figure_tables(study: Study) -> list[Table]:
-    """Figures of each model and of the votes, besides those of the study."""
+    """Figures of each model and of the votes, besides the study's own."""
     models, arc = study.compute.get("models", {}), study.compute.get("arc")
     tables = [mapping_table(f"Branches of {name}", figures) for name, figures in models.items()]
     return tables if arc is None else [*tables, mapping_table("Votes on ARC", _flat(arc))]

@@ -137,7 +137,7 @@ def _is_unfinished(output: pathlib.Path) -> bool:
 
 def _draw_problems(settings: DataSettings) -> dict[Split, list[ProblemLine]]:
     params = settings.data
-    # The test split does not depend on the sizes of the others, nor valid on that of train.
+    # The test split does not depend on the sizes of the others, nor valid on the size of train.
     counts = {
         "test": params.test_problems,
         "valid": params.valid_problems,

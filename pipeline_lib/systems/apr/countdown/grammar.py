@@ -83,7 +83,7 @@ _State = tuple[int, tuple[int, ...], tuple[str, ...]]
 
 
 def _listed_nodes(text: str) -> Iterator[tuple[str, _State]]:
-    """Compact: the operations of the root, in order; those of results are behind a join."""
+    """Compact: the operations of the root, in order; operations of results are behind a join."""
     own, _, _ = text.partition(f"\n{lines.JOIN}\n")
     state = lines.STATE_LINE.search(own)
     if state is None:

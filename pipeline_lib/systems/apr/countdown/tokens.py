@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 PAD = "<pad>"
 EOS = "<eos>"
 # A phrase begins with its line feed: texts are cut before one, so the tokens of a prompt and of what
-# follows it are those of the whole text.
+# follows it are the tokens of the whole text.
 _PHRASES = (
     "Sub Call Budget: ",
     "Token Budget: ",

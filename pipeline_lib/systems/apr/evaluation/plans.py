@@ -37,7 +37,7 @@ _BATCH = 64
 """Sequences decoded together in process."""
 _TOGETHER = 128
 """Rollouts that are drawn together, and again if they are not all finished: their batches, and with them
-the rounding, are those of an unbroken evaluation."""
+the rounding, are as in an unbroken evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)

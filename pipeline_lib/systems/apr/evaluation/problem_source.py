@@ -111,13 +111,13 @@ class ProblemSource:
 
     problems: Sequence[ProblemLine]
     style: str | None = None
-    """Of the data folder that they are from; None for those of a file."""
+    """Of the data folder that they are from; None for problems of a file."""
 
 
 def read_source(
     data: pathlib.Path | None, problems: pathlib.Path | None, split: EvaluatedSplit | None
 ) -> ProblemSource:
-    """The problems of a split of a data folder, by default the test problems, or those of a file.
+    """The problems of a split of a data folder, by default the test problems, or the problems of a file.
 
     Raises:
         BadInputError: not exactly one is given, a split of a file is asked for, or one cannot be used.

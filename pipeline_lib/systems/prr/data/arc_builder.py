@@ -1,8 +1,8 @@
 """Builds ARC data folders: augmented puzzles, split into training pairs and test inputs.
 
-The training split holds the demonstrations of all puzzles, including those of the test set, because
+The training split holds the demonstrations of all puzzles, the test set included, because
 a model identifies a puzzle only by its learned vector: the setting is transductive, and each report
-states it. The test pairs of the test set form the test split; those of other subsets are training
+states it. The test pairs of the test set form the test split; test pairs of other subsets are training
 data. Training pairs are translated at random, except one per puzzle. A training pair that also
 occurs among the test pairs is dropped.
 

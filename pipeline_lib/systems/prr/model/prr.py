@@ -185,8 +185,8 @@ class PrrModel(nn.Module):
             steps: of recursion; None: as trained.
             noise: standard deviation of the Gaussian noise that is added to the latents at every step.
             rollouts: runs, each of which gives all K branches.
-            generator: of the noise. With one per row a row's answers are independent of the batch, and those of
-                fewer rollouts are a prefix of those of more.
+            generator: of the noise. With one per row a row's answers are independent of the batch, and the answers of
+                fewer rollouts are a prefix of the answers of more.
         """
         steps = steps or self.params.steps
         with autocast(batch.inputs_BL.device, self.params.precision):

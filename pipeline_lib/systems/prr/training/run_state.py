@@ -260,8 +260,8 @@ def save_state(state: RunState, folder: pathlib.Path, *, world: int) -> None:
 def load_state(state: RunState, folder: pathlib.Path, *, devices: Devices) -> None:
     """Restore ``state`` from the checkpoint in ``folder``.
 
-    The number of processes may differ from that of the writer: the carry is resharded by row. Order
-    of summation and per-rank noise are then those of the new number.
+    Another number of processes than the writer's reshards the carry by row. Order of summation and per-rank noise then
+    follow the new number.
     """
     tensors = load_file(folder / TENSORS_NAME, device=str(devices.device))
     facts = read_json(folder / FACTS_NAME)

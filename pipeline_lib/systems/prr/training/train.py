@@ -1,7 +1,7 @@
 """Training of a latent model, from a puzzle set to a folder with averaged weights.
 
 A killed training resumes from its newest valid checkpoint; on a CPU the result is bitwise identical
-to that of an uninterrupted run. Under torchrun each process calls `train_latent` with the same
+to an uninterrupted run. Under torchrun each process calls `train_latent` with the same
 request; rank 0 writes the files.
 """
 
