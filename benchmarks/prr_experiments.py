@@ -37,6 +37,7 @@ from pipeline_lib.params.prr import (
     PrrEvaluateParams,
     PrrLossParams,
     PrrModelParams,
+    PrrParams,
     PrrTrainParams,
     SyntheticTaskName,
 )
@@ -185,9 +186,7 @@ def run_one(task: str, name: str, seed: int, *, steps: int | None, out: pathlib.
             LatentTraining(
                 data=made.train,
                 output=folder / "model",
-                model=model,
-                loss=loss,
-                train=train,
+                params=PrrParams(model=model, loss=loss, train=train),
                 seed=seed,
                 key="experiment",
             )

@@ -12,7 +12,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_text
 from pipeline_lib.store.folders import check_output_folder, replaced
 from pipeline_lib.store.keys import stage_key
-from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
+from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.study.attempts import ATTEMPTS_KIND, write_attempts
 from pipeline_lib.study.pages.page import REPORT_NAME, write_page
 from pipeline_lib.study.provenance import provenance
@@ -75,6 +75,8 @@ def evaluate_on(  # noqa: PLR0913 - what an evaluation depends on
     roles = {f"model {index}": model for index, model in enumerate(models)}
     if control is not None:
         roles["control"] = control
+    for folder in roles.values():
+        read_config(folder)  # first, since it says how a missing model is made
     key = stage_key(
         __name__,
         params={
@@ -85,7 +87,7 @@ def evaluate_on(  # noqa: PLR0913 - what an evaluation depends on
         },
         inputs={
             "data": data_digest(data),
-            **{name: _model_digest(model) for name, model in roles.items()},
+            **{name: manifests.read_manifest(model).digest for name, model in roles.items()},
         },
     )
     finished = manifests.current(output, kind=KIND, key=key)
@@ -107,12 +109,6 @@ def evaluate_on(  # noqa: PLR0913 - what an evaluation depends on
         write_attempts(fresh / ATTEMPTS_KIND, attempts(found, series))
         write_page(fresh / REPORT_NAME, study, prr_page(study, fresh, is_arc=is_arc_folder(data)))
         return manifests.seal(fresh, kind=KIND, key=key)
-
-
-def _model_digest(folder: pathlib.Path) -> str:
-    if not (folder / MANIFEST_NAME).is_file():
-        raise BadInputError(f"{folder}: no latent model; train one with `reasonloop prr train`")
-    return manifests.read_manifest(folder).digest
 
 
 def _check(

@@ -18,7 +18,7 @@ import torch
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BudgetReachedError, DivergedError
-from pipeline_lib.params.prr import PrrLossParams, PrrModelParams, PrrParams, PrrTrainParams
+from pipeline_lib.params.prr import PrrParams, PrrTrainParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import checkpoints, manifests
 from pipeline_lib.store.folders import check_output_folder
@@ -63,9 +63,7 @@ class LatentTraining:
     data: PuzzleSet
     output: pathlib.Path
     """Folder of the trained model."""
-    model: PrrModelParams
-    loss: PrrLossParams
-    train: PrrTrainParams
+    params: PrrParams
     seed: int
     key: str
     """Stage key: checkpoints with another key are not resumed."""
@@ -89,7 +87,10 @@ def train_latent(request: LatentTraining) -> Manifest:
         float("inf") if request.max_seconds is None else request.max_seconds
     )
     seed = trainer_seed(request.seed, "latent", "weights")
-    with join_process_group() as devices, deterministic(threads=request.train.threads, seed=seed):
+    with (
+        join_process_group() as devices,
+        deterministic(threads=request.params.train.threads, seed=seed),
+    ):
         run = _Training(request, devices)
         run.run_steps(deadline)
         devices.barrier()
@@ -144,9 +145,7 @@ def train_on(  # noqa: PLR0913 - what a training depends on
             LatentTraining(
                 data=read_set(data, "train"),
                 output=output,
-                model=params.model,
-                loss=params.loss,
-                train=params.train,
+                params=params,
                 seed=seed,
                 key=key,
                 max_seconds=max_seconds,
@@ -161,7 +160,7 @@ class _Training:
     def __init__(self, request: LatentTraining, devices: Devices) -> None:
         self._request = request
         self._devices = devices
-        params = request.train
+        params = request.params.train
         self._work = checkpoints.work_folder(request.output, request.key)
         self._batches = TrainingBatches(
             request.data,
@@ -170,7 +169,9 @@ class _Training:
             rank=devices.rank,
             world=devices.world,
         )
-        model = build_model(request.model, model_sizes(request.data), loss=request.loss)
+        model = build_model(
+            request.params.model, model_sizes(request.data), loss=request.params.loss
+        )
         model.to(devices.device)
         self._state = RunState(
             model=model,
@@ -185,7 +186,7 @@ class _Training:
 
     def run_steps(self, deadline: float) -> None:
         """Run the remaining steps."""
-        params, state = self._request.train, self._state
+        params, state = self._request.params.train, self._state
         while state.step < params.steps:
             output = self._step()
             late = self._devices.any(time.perf_counter() > deadline)
@@ -215,7 +216,7 @@ class _Training:
                 )
 
     def _step(self) -> StepOutput:
-        params, state, device = self._request.train, self._state, self._devices.device
+        params, state, device = self._request.params.train, self._state, self._devices.device
         generator = torch.Generator().manual_seed(
             child_seed(self._request.seed, "latent", "noise", state.step, self._devices.rank)
         )
@@ -258,8 +259,8 @@ class _Training:
         """Write averaged weights, config and log to the output."""
         request = self._request
         config = SavedConfig(
-            model=request.model,
-            loss=request.loss,
+            model=request.params.model,
+            loss=request.params.loss,
             sizes=model_sizes(request.data),
             identifiers=request.data.identifiers,
         )

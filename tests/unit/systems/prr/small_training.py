@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pipeline_lib.params.prr import (
-    PrrLossParams,
     PrrModelParams,
+    PrrParams,
     PrrTrainParams,
     TrmParams,
 )
@@ -79,9 +79,10 @@ def small_training(
     return LatentTraining(
         data=small_set(),
         output=output,
-        model=(MODELS | PLAIN)[kind],
-        loss=PrrLossParams(),
-        train=PrrTrainParams(**(usual | {"ema": 0.9, "lr": 1e-2} | train)),
+        params=PrrParams(
+            model=(MODELS | PLAIN)[kind],
+            train=PrrTrainParams(**(usual | {"ema": 0.9, "lr": 1e-2} | train)),
+        ),
         seed=seed,
         key=key,
         progress=progress,
