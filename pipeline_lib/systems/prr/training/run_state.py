@@ -136,9 +136,7 @@ class AdamATan2(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update every parameter that has a gradient; ``closure`` is not called."""
         for group in self.param_groups:
-            moved: list[Tensor] = [
-                parameter for parameter in group["params"] if parameter.grad is not None
-            ]
+            moved: list[Tensor] = [one for one in group["params"] if one.grad is not None]
             if moved:
                 self._move(moved, group)
 

@@ -4,24 +4,15 @@ import pathlib
 
 import pytest
 
-from pipeline_lib.params.apr import AprDataParams
-from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.systems.apr.countdown.data_folder import generate_data
-from tests.unit.systems.apr.learned_model import shared_model
-
-SMALL = AprDataParams(
-    countdown=CountdownParams(high=8, target_low=5, target_high=40),
-    train_problems=40,
-    valid_problems=4,
-    test_problems=4,
-)
+from tests.unit.systems.apr.learned_model import SMALL_DATA, shared_model
 
 
 @pytest.fixture(scope="session")
 def small_data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Problems of 1..8, with traces of both kinds."""
     folder = tmp_path_factory.mktemp("threads") / "data"
-    generate_data(SMALL, folder, seed=3, workers=1)
+    generate_data(SMALL_DATA, folder, seed=3, workers=1)
     return folder
 
 

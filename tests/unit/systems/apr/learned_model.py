@@ -8,6 +8,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from pipeline_lib.determinism import deterministic
+from pipeline_lib.params.apr import AprDataParams
+from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store.files import write_json
 from pipeline_lib.systems.apr.countdown.lines import Trace
 from pipeline_lib.systems.apr.countdown.tokens import EOS, PAD, make_tokenizer
@@ -19,6 +21,13 @@ from pipeline_lib.systems.apr.countdown.traces import (
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
 from tests.made_once import made_once
 
+SMALL_DATA = AprDataParams(
+    countdown=CountdownParams(high=8, target_low=5, target_high=40),
+    train_problems=40,
+    valid_problems=4,
+    test_problems=4,
+    shard_size=7,
+)
 WINDOW = 256
 SOLVED, UNSOLVED = ([2, 4, 9], 10), ([3, 5, 12], 27)
 """Numbers and target; with two operations at each node the second problem is not solved."""

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,21 +26,13 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
 )
 from pipeline_lib.systems.apr.countdown.tokens import count_tokens
 from pipeline_lib.systems.apr.countdown.traces import trace_rows
-
-SMALL = AprDataParams(
-    countdown=CountdownParams(high=8, target_low=5, target_high=40),
-    train_problems=24,
-    valid_problems=6,
-    test_problems=6,
-    shard_size=7,
-)
+from tests.unit.systems.apr.learned_model import SMALL_DATA
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    folder = tmp_path_factory.mktemp("adaptive") / "data"
-    generate_data(SMALL, folder, seed=3, workers=1)
-    return folder
+@pytest.fixture
+def data(small_data, tmp_path) -> pathlib.Path:
+    """A copy, to be changed."""
+    return shutil.copytree(small_data, tmp_path / "copy")
 
 
 def files_of(folder: pathlib.Path) -> dict[str, bytes]:
@@ -52,7 +45,7 @@ def files_of(folder: pathlib.Path) -> dict[str, bytes]:
 
 def test_workers_change_no_byte(data, tmp_path):
     """One process here and four others write the same files."""
-    generate_data(SMALL, tmp_path / "data", seed=3, workers=4)
+    generate_data(SMALL_DATA, tmp_path / "data", seed=3, workers=4)
     assert files_of(tmp_path / "data") == files_of(data)
 
 
@@ -62,9 +55,9 @@ def test_splits_are_disjoint(data):
         split: read_problems(problem_file(data, split)) for split in ("train", "valid", "test")
     }
     assert {split: len(some) for split, some in problems.items()} == {
-        "train": 24,
-        "valid": 6,
-        "test": 6,
+        "train": 40,
+        "valid": 4,
+        "test": 4,
     }
     keys = [(problem.numbers, problem.target) for some in problems.values() for problem in some]
     assert len(set(keys)) == len(keys)
@@ -125,17 +118,17 @@ def test_a_finished_folder_is_reused(data):
     """The second call writes nothing; a lost shard is written again."""
     part = traces_folder(data, "serial") / "part-00001.parquet"
     times = {path: path.stat().st_mtime_ns for path in data.rglob("*") if path.is_file()}
-    before = generate_data(SMALL, data, seed=3, workers=1)
+    before = generate_data(SMALL_DATA, data, seed=3, workers=1)
     assert {path: path.stat().st_mtime_ns for path in times} == times
     part.unlink()
-    assert generate_data(SMALL, data, seed=3, workers=1) == before
+    assert generate_data(SMALL_DATA, data, seed=3, workers=1) == before
     assert part.is_file()
 
 
 def test_a_killed_command_continues(tmp_path):
     """SIGKILL after the first shard: the same call keeps that shard, and ends with an unbroken run's bytes."""
     folder, whole = tmp_path / "killed", tmp_path / "whole"
-    params = SMALL.model_copy(update={"train_problems": 300, "shard_size": 2})
+    params = SMALL_DATA.model_copy(update={"train_problems": 300, "shard_size": 2})
     script = (
         "import pathlib, sys\n"
         "from pipeline_lib.systems.apr.countdown.data_folder import DataSettings, generate_data\n"
@@ -165,12 +158,12 @@ def test_other_files_are_not_overwritten(tmp_path):
     """A folder that holds something else is refused."""
     (tmp_path / "notes.txt").write_text("keep")
     with pytest.raises(BadInputError, match="holds other files"):
-        generate_data(SMALL, tmp_path, seed=3, workers=1)
+        generate_data(SMALL_DATA, tmp_path, seed=3, workers=1)
 
 
 def test_too_few_problems_leave_the_folder_as_it_was(data, tmp_path):
     """Numbers 1 and 2 make few problems: an error, before anything is written."""
-    narrow = SMALL.model_copy(
+    narrow = SMALL_DATA.model_copy(
         update={"countdown": CountdownParams(high=2, target_low=3, target_high=4)}
     )
     with pytest.raises(BadInputError, match="distinct problems"):
@@ -178,13 +171,12 @@ def test_too_few_problems_leave_the_folder_as_it_was(data, tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-def test_damage_is_noticed(tmp_path):
+def test_damage_is_noticed(data):
     """One byte of a shard."""
-    generate_data(SMALL, tmp_path / "data", seed=3, workers=1)
-    part = traces_folder(tmp_path / "data", "serial") / "part-00000.parquet"
+    part = traces_folder(data, "serial") / "part-00000.parquet"
     part.write_bytes(part.read_bytes()[:-1] + b"x")
     with pytest.raises(BadInputError, match="sha256 differs"):
-        check_data(tmp_path / "data")
+        check_data(data)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +205,7 @@ def test_a_command_that_was_killed_in_its_problems_continues(tmp_path):
     unfinished = tmp_path / "data" / ".problems.fresh"
     unfinished.mkdir(parents=True)
     (unfinished / "test.jsonl").write_text("{}")
-    generate_data(SMALL, tmp_path / "data", seed=3, workers=1)
+    generate_data(SMALL_DATA, tmp_path / "data", seed=3, workers=1)
     assert not unfinished.exists()
     assert check_data(tmp_path / "data")
 
@@ -222,12 +214,12 @@ def test_a_command_that_was_killed_in_its_problems_continues(tmp_path):
 def test_other_data_is_replaced_by_a_run_alone(tmp_path, finished):
     """Models were trained on it; finished or not, a command refuses it, and the stage of a run does not."""
     folder = tmp_path / "data"
-    generate_data(SMALL, folder, seed=3, workers=1)
+    generate_data(SMALL_DATA, folder, seed=3, workers=1)
     if not finished:
         (folder / "manifest.json").unlink()
     before = files_of(folder)
     with pytest.raises(BadInputError, match="another seed"):
-        generate_data(SMALL, folder, seed=4, workers=1)
+        generate_data(SMALL_DATA, folder, seed=4, workers=1)
     assert files_of(folder) == before
-    generate_data(SMALL, folder, seed=4, workers=1, replaces=True)
+    generate_data(SMALL_DATA, folder, seed=4, workers=1, replaces=True)
     assert read_settings(folder).seed == 4
