@@ -4,8 +4,8 @@ from prefect import task
 
 from flows.parallel.fan_out import result_of
 from flows.ray.runners import asking_for, has_spare_worker
-from pipeline_lib.systems.pacore.bodies import evaluation
 from pipeline_lib.systems.pacore.stages import PACORE
+from pipeline_lib.systems.pacore.work import evaluation
 from pipeline_lib.systems.stage import Run
 from tasks.policies import SHARD
 from tasks.stages import on_gpu, stage_task

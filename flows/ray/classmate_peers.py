@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams
-from pipeline_lib.systems.classmate.bodies import evaluation as evaluated
-from pipeline_lib.systems.classmate.bodies import train as trained
 from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.classmate.peer_engine import check_peer, is_exact
 from pipeline_lib.systems.classmate.stages import CLASSMATE
+from pipeline_lib.systems.classmate.work import evaluation as evaluated
+from pipeline_lib.systems.classmate.work import train as trained
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event
 from tasks.stages import training_task

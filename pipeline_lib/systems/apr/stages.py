@@ -12,11 +12,11 @@ same command resumes a broken run.
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.systems.stage import Run, Stage, System
 
-_TRAIN = ("pipeline_lib.systems.apr.bodies.train",)
+_TRAIN = ("pipeline_lib.systems.apr.work.train",)
 _TRAINING = ("seed", "apr.model", "apr.sft")
 _TRAINED = ("data/apr", "models/apr-parallel", "models/apr-serial")
 _CHOSEN = ("reports/apr-valid",)
-_RL = ("pipeline_lib.systems.apr.bodies.rl",)
+_RL = ("pipeline_lib.systems.apr.work.rl",)
 
 APR = System(
     name="apr",
@@ -24,7 +24,7 @@ APR = System(
         Stage(
             name="apr-data",
             summary="Write Countdown problems, and traces of parallel and serial searches.",
-            modules=("pipeline_lib.systems.apr.bodies.data",),
+            modules=("pipeline_lib.systems.apr.work.data",),
             function="make_data",
             params=("seed", "apr.data"),
             outputs=("data/apr",),
@@ -53,7 +53,7 @@ APR = System(
         Stage(
             name="apr-conditions",
             summary="Choose the conditions of both models on the valid problems.",
-            modules=("pipeline_lib.systems.apr.bodies.evaluation",),
+            modules=("pipeline_lib.systems.apr.work.evaluation",),
             function="choose",
             inputs=_TRAINED,
             params=("seed", "evaluate"),
@@ -84,7 +84,7 @@ APR = System(
         Stage(
             name="apr-evaluate",
             summary="Compare the models, before and after reinforcement learning, on the test problems.",
-            modules=("pipeline_lib.systems.apr.bodies.evaluation",),
+            modules=("pipeline_lib.systems.apr.work.evaluation",),
             function="evaluate",
             inputs=(*_TRAINED, *_CHOSEN, "models/apr-parallel-rl", "models/apr-serial-rl"),
             params=("seed", "apr.evaluate", "apr.rl.steps", "evaluate"),

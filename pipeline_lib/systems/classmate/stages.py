@@ -38,7 +38,7 @@ CLASSMATE = System(
         Stage(
             name="classmate-peers",
             summary="Make the problems, the actor's base, and peers where none are named.",
-            modules=("pipeline_lib.systems.classmate.bodies.peers",),
+            modules=("pipeline_lib.systems.classmate.work.peers",),
             function="make_peers",
             params=(
                 *("seed", "classmate.classmate_model_name_or_path_list", "classmate.made_peers"),
@@ -51,7 +51,7 @@ CLASSMATE = System(
             name="classmate-train",
             asks_peers=True,
             summary="Train the actor with peers.",
-            modules=("pipeline_lib.systems.classmate.bodies.train",),
+            modules=("pipeline_lib.systems.classmate.work.train",),
             inputs=("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
             params=(*_TRAINING, *_PEERS, *_DECODING, *_REWARD),
             outputs=("models/classmate/trained", "data/classmate/draws"),
@@ -60,7 +60,7 @@ CLASSMATE = System(
         Stage(
             name="classmate-plain",
             summary="Train the actor as long without peers.",
-            modules=("pipeline_lib.systems.classmate.bodies.train",),
+            modules=("pipeline_lib.systems.classmate.work.train",),
             function="train_plain",
             inputs=("data/classmate/problems", "models/classmate/base"),
             params=_TRAINING,
@@ -72,7 +72,7 @@ CLASSMATE = System(
             name="classmate-evaluate",
             asks_peers=True,
             summary="Compare base, plain training and training with peers.",
-            modules=("pipeline_lib.systems.classmate.bodies.evaluation",),
+            modules=("pipeline_lib.systems.classmate.work.evaluation",),
             inputs=(
                 *("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
                 *("models/classmate/plain", "models/classmate/trained"),

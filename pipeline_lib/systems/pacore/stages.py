@@ -17,7 +17,7 @@ _TRAINING = (
     *("seed", *_ENGINE, "verify", "pacore.max_new_tokens", "pacore.compaction"),
     *("pacore.episodes", "pacore.train"),
 )
-_TRAIN = ("pipeline_lib.systems.pacore.bodies.train",)
+_TRAIN = ("pipeline_lib.systems.pacore.work.train",)
 
 PACORE = System(
     name="pacore",
@@ -64,7 +64,7 @@ PACORE = System(
         Stage(
             name="pacore-evaluate",
             summary="Compare synthesis with votes that cost no more.",
-            modules=("pipeline_lib.systems.pacore.bodies.evaluation",),
+            modules=("pipeline_lib.systems.pacore.work.evaluation",),
             function="evaluate",
             imported=("data/problems/test",),
             inputs=("models/pacore-base", "models/pacore", "models/pacore-control"),

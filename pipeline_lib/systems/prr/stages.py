@@ -17,7 +17,7 @@ PRR = System(
         Stage(
             name="prr-data",
             summary="Generate the puzzles, unless a folder is given.",
-            modules=("pipeline_lib.systems.prr.bodies.data",),
+            modules=("pipeline_lib.systems.prr.work.data",),
             function="make_data",
             params=("seed", "prr.data"),
             outputs=("data/prr/puzzles",),
@@ -25,7 +25,7 @@ PRR = System(
         Stage(
             name="prr-train",
             summary="Train the latent model.",
-            modules=("pipeline_lib.systems.prr.bodies.train",),
+            modules=("pipeline_lib.systems.prr.work.train",),
             function="train",
             inputs=("data/prr/puzzles",),
             params=_TRAINED_BY,
@@ -35,7 +35,7 @@ PRR = System(
         Stage(
             name="prr-control",
             summary="Train one branch for as many core passes.",
-            modules=("pipeline_lib.systems.prr.bodies.train",),
+            modules=("pipeline_lib.systems.prr.work.train",),
             function="train_control",
             inputs=("data/prr/puzzles",),
             params=(*_TRAINED_BY, "prr.control"),
@@ -45,7 +45,7 @@ PRR = System(
         Stage(
             name="prr-evaluate",
             summary="Evaluate the latent model, beside the control.",
-            modules=("pipeline_lib.systems.prr.bodies.evaluation",),
+            modules=("pipeline_lib.systems.prr.work.evaluation",),
             function="evaluate",
             inputs=("data/prr/puzzles", "models/prr", "models/prr-control"),
             params=(

@@ -15,9 +15,9 @@ from pipeline_lib.problems.countdown import generate
 from pipeline_lib.store.files import digest_file, write_json
 from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import Difference, Study
-from pipeline_lib.systems.classmate.bodies.peers import make_peers
 from pipeline_lib.systems.classmate.made_models import held_out_peers, make_peer, training_peers
 from pipeline_lib.systems.classmate.problem_files import load_problems
+from pipeline_lib.systems.classmate.work.peers import make_peers
 from pipeline_lib.systems.stage import Run
 
 FOLDER = pathlib.Path("peers")
