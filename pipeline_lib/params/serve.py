@@ -18,7 +18,7 @@ class ServeParams(Section):
     """The rollout engine: which one, its address, timeouts, prices and budget."""
 
     engine: str = "embedded"
-    """A name in `serving.engines.table`, which `params_file` checks."""
+    """A name in `engines.known.table`, which `params_file` checks."""
     url: str | None = None
     """Address of a running OpenAI-compatible server, with the version (``http://host:8000/v1``)."""
     model: str | None = None

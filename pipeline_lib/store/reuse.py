@@ -29,7 +29,7 @@ class Unit:
     """Root folder."""
     stage: str
     key: str
-    """See `stages.keys.stage_key`."""
+    """See `store.keys.stage_key`."""
     index: int = 0
     """Index of the shard."""
     total: int = 1

@@ -1,4 +1,4 @@
-"""pass@k of one problem; `evaluation.summary` averages over problems."""
+"""pass@k of one problem; `study.policies` averages over problems."""
 
 import math
 
