@@ -69,7 +69,7 @@ def _sample_and_verify(run: Run, draw: Draw) -> None:
 
 
 def sample_and_verify(run: Run, draw: Draw) -> None:
-    """Draw and judge, on the runner of the params; the result is that of `sample`, then `verify`."""
+    """Draw and judge, on the runner of the params; the result equals `sample`, then `verify`."""
     execution = run.params.execution
     # While a server draws, the tasks of sampling only wait, beside a full set of verifiers.
     waiting = 0 if draws_in_workers(run.params.serve) else execution.workers

@@ -1,4 +1,4 @@
-"""The Ray cluster of PaCoRe's workers: its address, and nodes of it as processes; without importing Ray.
+"""The Ray cluster of PaCoRe's workers: its address, and its nodes as processes; without importing Ray.
 
 A node and all that it has started end with the command that started it, however that ends.
 """
@@ -154,5 +154,5 @@ def running_node(
             time.sleep(_POLL_S)
         yield node
     finally:
-        # At once: nothing of it is kept, and some of its processes wait long for others.
+        # At once: nothing is kept, and some of its processes wait long for others.
         node.kill()

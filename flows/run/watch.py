@@ -105,7 +105,7 @@ def children_problem(names: Collection[str]) -> Callable[[], str | None]:
 
 
 def processes_problem(processes: Sequence[psutil.Process]) -> Callable[[], str | None]:
-    """A function to poll: a message once one of ``processes``, those of Ray, has died, else None."""
+    """A function to poll: a message once one of Ray's ``processes`` has died, else None."""
 
     def problem() -> str | None:
         for process in processes:
