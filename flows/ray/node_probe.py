@@ -1,19 +1,16 @@
-"""Check a cluster's node: workspace, server, libraries, code. Sent by value, since a node may lack this package.
+"""Check a cluster's node: workspace, server, libraries. Sent by value, since it asks nodes for nothing of this package.
 
 Imports the standard library alone, and httpx, which Prefect needs there anyway.
 """
 
-import hashlib
 import importlib
 import importlib.metadata
-import importlib.util
 import os
 import pathlib
 import platform
 from collections.abc import Mapping
 
 PACKAGES = ("flows", "tasks", "pipeline_lib")
-_SOURCES = {".py", ".j2"}
 _LIBRARIES = (
     *("prefect", "prefect-ray", "pydantic", "pyarrow", "torch", "transformers", "trl", "peft"),
     *("sympy", "math-verify"),
@@ -24,8 +21,8 @@ _ANSWER_S = 10.0
 
 def inspect_node(
     workspace: str, probe: str, content: str, api_url: str, wanted: Mapping[str, str]
-) -> tuple[str | None, str]:
-    """The first problem of this machine, and the digest of its packages; of one that is missing, of nothing.
+) -> str | None:
+    """The first problem of this machine.
 
     Args:
         workspace: Folder that it must reach.
@@ -34,12 +31,11 @@ def inspect_node(
         api_url: Prefect server that it must reach.
         wanted: `versions` of the driver.
     """
-    problem = (
+    return (
         _workspace_problem(workspace, probe, content)
         or _server_problem(api_url)
         or _version_problem(wanted)
     )
-    return problem, _code_digest()
 
 
 def import_packages() -> None:
@@ -96,14 +92,3 @@ def _version_problem(wanted: Mapping[str, str]) -> str | None:
                 "versions (requirements/app.txt of a clone)"
             )
     return None
-
-
-def _code_digest() -> str:
-    digest = hashlib.sha256()
-    for package in PACKAGES:
-        found = importlib.util.find_spec(package)
-        for folder in (found and found.submodule_search_locations) or ():
-            for file in sorted(pathlib.Path(folder).rglob("*")):
-                if file.suffix in _SOURCES:
-                    digest.update(f"{package}/{file.name}\0".encode() + file.read_bytes())
-    return digest.hexdigest()

@@ -123,8 +123,8 @@ def num_gpus() -> float:
     return float(ray.cluster_resources().get("GPU", 0))  # type: ignore[no-untyped-call]
 
 
-def check_nodes(root: pathlib.Path, api_url: str) -> bool:
-    """Ask every node for what it sees; False if one has another version of this package's code.
+def check_nodes(root: pathlib.Path, api_url: str) -> None:
+    """Ask every node for what it sees.
 
     Raises:
         ReasonloopError: a node cannot read or write the workspace, does not reach the Prefect server,
@@ -135,17 +135,15 @@ def check_nodes(root: pathlib.Path, api_url: str) -> bool:
     write_text(file, content)
     try:
         seen = (str(root), str(file), content, api_url, node_probe.versions())
-        _, own_code = node_probe.inspect_node(*seen)
-        reports = _ask(living_nodes(), seen)
+        problems = _ask(living_nodes(), seen)
     finally:
         file.unlink(missing_ok=True)
-    for node, (problem, _) in reports.items():
+    for node, problem in problems.items():
         if problem:
             raise ReasonloopError(f"node {node} of the Ray cluster {problem}")
-    return all(code == own_code for _, code in reports.values())
 
 
-def _ask(nodes: Sequence[Node], seen: tuple[Any, ...]) -> dict[str, tuple[str | None, str]]:
+def _ask(nodes: Sequence[Node], seen: tuple[Any, ...]) -> dict[str, str | None]:
     """What `inspect_node` finds on each node, by its address and id."""
     cloudpickle.register_pickle_by_value(node_probe)  # type: ignore[no-untyped-call]
     try:
@@ -161,15 +159,15 @@ def _ask(nodes: Sequence[Node], seen: tuple[Any, ...]) -> dict[str, tuple[str | 
         cloudpickle.unregister_pickle_by_value(node_probe)  # type: ignore[no-untyped-call]
 
 
-def _report(name: str, reference: Any) -> tuple[str | None, str]:
+def _report(name: str, reference: Any) -> str | None:
     try:
-        report: tuple[str | None, str] = ray.get(reference, timeout=1.0)
+        problem: str | None = ray.get(reference, timeout=1.0)
     except ray.exceptions.RayError as error:  # also if it has not answered in time
         raise ReasonloopError(
             f"node {name} of the Ray cluster cannot run a task, or has not answered for "
             f"{NODE_TIMEOUT_S:.0f} s ({reason_of(error)}); repair it, or take it out of the cluster"
         ) from error
-    return report
+    return problem
 
 
 def check_resources(execution: ExecutionParams) -> None:

@@ -1,4 +1,4 @@
-"""The Ray cluster of PaCoRe's workers: its address, and nodes of it as processes; without importing Ray.
+"""The Ray cluster of PaCoRe's workers: its address, and its nodes as processes; without importing Ray.
 
 A node and all that it has started end with the command that started it, however that ends.
 """
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from flows.run.ray_address import LOOPBACK_ONLY
+from flows.run.ray_address import LOOPBACK_ONLY, connection_problem
 from flows.server.server import LOOPBACK, unused_port
 from pipeline_lib.engines.known.engine import Launch
 from pipeline_lib.engines.launch.process import EngineProcess
@@ -22,7 +22,6 @@ from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.environment import environment
 
 START_TIMEOUT_S = 120.0
-_CONNECT_S = 10.0
 _NO_PLACE = (OSError, UnicodeError)
 """Of an address that cannot be reached; UnicodeError: a label of the host is empty or longer than 63."""
 _POLL_S = 0.2
@@ -74,21 +73,15 @@ class Master:
 
     def answers(self) -> bool:
         """True if the master listens there."""
-        try:
-            self.check()
-        except BadInputError:
-            return False
-        return True
+        return connection_problem(self.host, self.port) is None
 
     def check(self) -> None:
         """Connect once: Ray retries for minutes. BadInputError: no process listens there."""
-        try:
-            socket.create_connection((self.host, self.port), timeout=_CONNECT_S).close()
-        except _NO_PLACE as error:
+        if reason := connection_problem(self.host, self.port):
             raise BadInputError(
-                f"--master {self.address}: no answer ({reason_of(error)}); start "
+                f"--master {self.address}: no answer ({reason}); start "
                 f"`reasonloop pacore master --port {self.port}` there"
-            ) from error
+            )
 
 
 @contextmanager
@@ -154,5 +147,5 @@ def running_node(
             time.sleep(_POLL_S)
         yield node
     finally:
-        # At once: nothing of it is kept, and some of its processes wait long for others.
+        # At once: nothing is kept, and some of its processes wait long for others.
         node.kill()

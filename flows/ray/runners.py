@@ -6,7 +6,7 @@ Of `flows`, only this module and its siblings import Ray.
 import importlib
 import pathlib
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
@@ -133,12 +133,11 @@ def cluster(execution: ExecutionParams, root: pathlib.Path | None = None) -> Ite
 
     check_ray_address(execution)
     with _connected(execution):
-        ships_code = bool(root and ray_address(execution) and not nodes.check_nodes(root, api_url))
-        # Ray takes the code to ship when it connects.
-        with _connected(execution, ships_code=True) if ships_code else nullcontext():
-            nodes.check_resources(execution)
-            with nodes.ray_watched(execution):
-                yield
+        if root and ray_address(execution):
+            nodes.check_nodes(root, api_url)
+        nodes.check_resources(execution)
+        with nodes.ray_watched(execution):
+            yield
 
 
 def check_cluster(execution: ExecutionParams, root: pathlib.Path, api_url: str) -> int:
@@ -157,17 +156,15 @@ def check_cluster(execution: ExecutionParams, root: pathlib.Path, api_url: str) 
 
 
 @contextmanager
-def _connected(execution: ExecutionParams, *, ships_code: bool = False) -> Iterator[None]:
+def _connected(execution: ExecutionParams) -> Iterator[None]:
     """Start Ray, or connect to the cluster of ``execution``, for the block."""
     import ray  # noqa: PLC0415 - thread runs need no Ray
 
     from flows.ray import nodes  # noqa: PLC0415 - as above
 
     place = ray_place(execution)
-    if ships_code:
-        ray.shutdown()  # the connection that asked for the code of the nodes
     failure = f"Ray ({place}) does not start ({{}}); {_REMEDY}"
-    with nodes.ray_connection(failure, **_ray_options(execution, ships_code=ships_code)):
+    with nodes.ray_connection(failure, **_ray_options(execution)):
         if ray.cluster_resources().get("CPU", 0) < 1:  # type: ignore[no-untyped-call]
             raise ReasonloopError(
                 f"the Ray cluster ({place}) has no CPU; add a node, or use another"
@@ -175,14 +172,14 @@ def _connected(execution: ExecutionParams, *, ships_code: bool = False) -> Itera
         yield
 
 
-def _ray_options(execution: ExecutionParams, *, ships_code: bool = False) -> dict[str, Any]:
+def _ray_options(execution: ExecutionParams) -> dict[str, Any]:
     passed_on = {name: environment(name) for name in _PASSED_ON}
     variables = {name: value for name, value in passed_on.items() if value} | _HIDE_GPUS
     environment_of_workers: dict[str, Any] = {"env_vars": variables}
-    if ships_code:
-        environment_of_workers["py_modules"] = [importlib.import_module(name) for name in PACKAGES]
     address = ray_address(execution)
     if address is not None:
+        # Nodes may have other code, or none.
+        environment_of_workers["py_modules"] = [importlib.import_module(name) for name in PACKAGES]
         return {"runtime_env": environment_of_workers, "address": address}
     # Before Ray puts the current folder, which may have packages of these names, before all others.
     environment_of_workers["worker_process_setup_hook"] = "flows.ray.node_probe.import_packages"

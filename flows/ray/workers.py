@@ -187,7 +187,7 @@ def connected(master: Master, *, node_folder: str | None = None) -> Iterator[Non
         node_folder: Temporary folder of the node to connect by; None: any on this machine.
 
     Raises:
-        ReasonloopError: there is no Ray, it refuses, or this machine has no node of it.
+        ReasonloopError: there is no Ray, it refuses, or this machine has none of its nodes.
     """
     options = {"_temp_dir": node_folder} if node_folder else {}
     failure = (
@@ -220,8 +220,8 @@ def serving_worker(
 ) -> Iterator[Callable[[], None]]:
     """A `WorkerActor` on this connection's node, for the block; at its end calls in flight are finished first.
 
-    Its engine gets the variables of this process, which choose GPUs and hold keys; Ray's process has the variables of
-    its node. Yields a function that waits a second.
+    Its engine gets the variables of this process, which choose GPUs and hold keys; Ray's process has its node's.
+    Yields a function that waits a second.
 
     Raises:
         BadInputError: the cluster has a worker with this node id, or the model cannot be served.

@@ -43,10 +43,17 @@ def check_ray_address(execution: ExecutionParams) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():  # as in "auto"
         return
-    try:
-        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
-    except (OSError, OverflowError) as error:
+    if reason := connection_problem(host, int(port)):
         raise ReasonloopError(
-            f"{ray_place(execution)}: no answer ({reason_of(error)}); start that cluster, "
+            f"{ray_place(execution)}: no answer ({reason}); start that cluster, "
             "or unset it to have one on this machine"
-        ) from error
+        )
+
+
+def connection_problem(host: str, port: int) -> str | None:
+    """Why no process listens there; None: one does."""
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_S).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        return reason_of(error)
+    return None

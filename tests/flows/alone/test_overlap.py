@@ -24,43 +24,38 @@ def overlap(*arguments):
     return stopped.value.code
 
 
-def test_every_synthetic_evaluation_set_is_compared(synthetic_data, tmp_path, capsys):
-    """Two of three train questions are held out; one of the other set's two questions shares 13
-    words with the third, none of a contest's does."""
-    train = load_splits("gsm8k", str(synthetic_data / "gsm8k"))["train"]
-    hold(tmp_path, train=train[:1], bootstrap=train[1:2], test=train[2:])
-    sets = [f"gsm8k={synthetic_data / 'gsm8k'}", f"aime={synthetic_data / 'aime25'}"]
+@pytest.mark.parametrize(
+    ("data", "held_out", "expected"),
+    [
+        ("synthetic_data", 1, {"held-out": (2, 1, 0), "gsm8k": (2, 2, 1), "aime": (2, 2, 0)}),
+        (
+            *("reference_data", 0),
+            {"held-out": (7473, 2, 0), "gsm8k": (7473, 1319, 3), "aime": (7473, 30, 0)},
+        ),
+    ],
+)
+def test_every_evaluation_set_is_compared(request, tmp_path, capsys, data, held_out, expected):
+    """Numbers of train and test questions, and of test questions that share 13 words with a train question: of
+    invented sets, with a train question held out; and of GSM8K, with two test problems held out.
+    """
+    folder = request.getfixturevalue(data)
+    gsm8k = load_splits("gsm8k", str(folder / "gsm8k"))
+    train = gsm8k["train"][: len(gsm8k["train"]) - held_out]
+    held = gsm8k["train"][len(train) :] or gsm8k["test"][:2]
+    hold(tmp_path, train=train[: len(train) // 2], bootstrap=train[len(train) // 2 :], test=held)
+    sets = [f"gsm8k={folder / 'gsm8k'}", f"aime={folder / 'aime25'}"]
     assert overlap(*sets, "--workspace", tmp_path) == 0
     report = json.loads((tmp_path / "reports" / "overlap.json").read_text("utf-8"))
     found = {
         start: (one["num_train"], one["num_test"], one["touched_test"])
+        for start in expected
         for name, one in report.items()
-        for start in ("held-out", "gsm8k", "aime")
         if name.startswith(start)
     }
-    assert found == {"held-out": (2, 1, 0), "gsm8k": (2, 2, 1), "aime": (2, 2, 0)}
-    capsys.readouterr()
-
-
-def test_every_evaluation_set_is_compared(reference_data, tmp_path, capsys):
-    """Train set: GSM8K's train file, with two test problems held out. 3 of the 1,319 test questions
-    share a 13-gram with it, none of a contest's does."""
-    gsm8k = load_splits("gsm8k", str(reference_data / "gsm8k"))
-    train, test = gsm8k["train"], gsm8k["test"]
-    hold(tmp_path, train=train[:4000], bootstrap=train[4000:], test=test[:2])
-    sets = [f"gsm8k={reference_data / 'gsm8k'}", f"aime={reference_data / 'aime25'}"]
-    assert overlap(*sets, "--workspace", tmp_path) == 0
-    report = json.loads((tmp_path / "reports" / "overlap.json").read_text("utf-8"))
-    own, gsm8k, aime = (
-        next(found for name, found in report.items() if name.startswith(start))
-        for start in ("held-out", "gsm8k", "aime")
-    )
-    assert (own["num_test"], own["touched_test"]) == (2, 0)
-    assert (gsm8k["num_train"], gsm8k["num_test"], gsm8k["touched_test"]) == (7473, 1319, 3)
-    assert (aime["num_test"], aime["touched_test"]) == (30, 0)
-    assert len(gsm8k["samples"]) == 3
-    assert all(len(sample["words"].split()) == 13 for sample in gsm8k["samples"])
-    assert "1319" in capsys.readouterr().out
+    assert found == expected
+    samples = [one["samples"] for name, one in report.items() if name.startswith("gsm8k")]
+    assert [len(one["words"].split()) for one in samples[0]] == [13] * expected["gsm8k"][2]
+    assert str(expected["gsm8k"][1]) in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
