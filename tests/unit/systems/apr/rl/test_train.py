@@ -17,8 +17,13 @@ from pipeline_lib.systems.apr.countdown.data_folder import (
 )
 from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.rl import train_by_rl
-from tests.unit.systems.apr.conftest import SMALL
-from tests.unit.systems.apr.learned_model import outputs_of, save_model, save_record, trace
+from tests.unit.systems.apr.learned_model import (
+    SMALL_DATA,
+    outputs_of,
+    save_model,
+    save_record,
+    trace,
+)
 
 PARAMS = AprRlParams(steps=4, prompts=2, group_size=3, lr=1e-3, pass_tokens=512, checkpoint_every=1)
 
@@ -35,7 +40,7 @@ def data(tmp_path_factory):
 
 def make_data(parent):
     folder = parent / "data"
-    generate_data(SMALL.model_copy(update={"train_problems": 3}), folder, seed=3, workers=1)
+    generate_data(SMALL_DATA.model_copy(update={"train_problems": 3}), folder, seed=3, workers=1)
     return folder
 
 
