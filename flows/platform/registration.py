@@ -70,7 +70,8 @@ def read_deployments(path: pathlib.Path, schedules: Sequence[str]) -> tuple[Cont
 
     Args:
         path: File in Prefect's format.
-        schedules: NAME=CRON, with the time zone after the five fields; of a flow, a deployment, or both.
+        schedules: NAME=CRON. NAME is FLOW, DEPLOYMENT or FLOW/DEPLOYMENT; CRON has five fields, and may have a time
+            zone after them (default: UTC).
 
     Raises:
         BadInputError: something in the file or in ``schedules`` that Prefect would refuse or ignore.
@@ -139,7 +140,7 @@ def register(client: SyncPrefectClient, content: Content) -> None:
     """Create missing work pools, and create or update the deployments.
 
     Raises:
-        ReasonloopError: Prefect refuses one; the message is its last line.
+        ReasonloopError: `prefect deploy` fails; the message is the last line of its output.
     """
     for pool in pools_of(content) - {one.name for one in client.read_work_pools()}:
         template = ProcessWorker.get_default_base_job_template()
@@ -176,10 +177,10 @@ def unregister(client: SyncPrefectClient, content: Content, names: Sequence[str]
 
 
 def check_addresses() -> None:
-    """Check the addresses in the environment.
+    """Check the addresses for notifications in the environment.
 
     Raises:
-        BadInputError: one of another kind.
+        BadInputError: one has the wrong scheme.
     """
     for variable, payload in _CHANNELS.values():
         schemes = ("http://", "https://") if payload else ("mailto://", "mailtos://")
@@ -188,8 +189,11 @@ def check_addresses() -> None:
 
 
 def save_automations(client: SyncPrefectClient) -> None:
-    """Create or update blocks and automations; an automation disabled in the UI stays disabled."""
-    notify = list(_notifications(client)) or [DoNothing()]
+    """Create or update blocks and automations; an automation disabled in the UI stays disabled.
+
+    `DoNothing` in the file of automations stands for the notifications.
+    """
+    notify = list(_saved_notifications(client)) or [DoNothing()]
     for wanted in read_automations():
         if isinstance(wanted.actions[0], DoNothing):
             wanted.actions = notify
@@ -217,8 +221,8 @@ def read_automations() -> list[AutomationCore]:
     return [AutomationCore.model_validate(one) for one in yaml.safe_load(text)]
 
 
-def _notifications(client: SyncPrefectClient) -> Iterator[ActionTypes]:
-    """Save a block for each address in the environment; one action for each block on the server."""
+def _saved_notifications(client: SyncPrefectClient) -> Iterator[ActionTypes]:
+    """Save a block for each address in the environment; an action for each block of the server, earlier ones included."""
     for name, (variable, payload) in _CHANNELS.items():
         if address := environment(variable):
             url, headers = SecretStr(address), SecretDict({"Content-Type": "application/json"})

@@ -1,6 +1,7 @@
-"""Admission of a run to its workspace: its checks, then the lease. Needs no Prefect.
+"""Checks of a run, and the lock of its workspace. Needs no Prefect.
 
-Whatever starts a run checks it, before a server is started; the outermost flow takes the workspace.
+A command or an entry point calls `check_run` before it starts a Prefect server. The outermost flow then locks the
+workspace for the whole run (`taken`).
 """
 
 import pathlib
@@ -28,16 +29,17 @@ _OUTPUTS = [
 
 
 def check_run(system: System, run: Run, *, draws: bool = True) -> None:
-    """Check everything that ``run`` needs, before it starts.
+    """Check everything that ``run`` needs, before it starts; its workspace is locked for a moment and cleaned up.
 
     Args:
         system: whose stages are run.
         run: what is run.
-        draws: the engine may be started, so that it must be installed here.
+        draws: the run may sample, so the engine must be installed on this machine.
 
     Raises:
         BadInputError: the params name something that cannot be used.
-        ReasonloopError: another process holds the workspace, its Ray does not answer, Ray has no room on its disk.
+        ReasonloopError: another process holds the workspace, the Ray cluster of the params does not answer, or the
+            disk has no room for the files of Ray.
     """
     check_trackers(run.params.execution)
     system.check(run, draws=draws)
@@ -70,7 +72,7 @@ def check_writable(root: pathlib.Path) -> None:
 
 @contextmanager
 def taken(run: Run) -> Iterator[None]:
-    """Hold the workspace of ``run`` for the block; what killed processes have left is removed.
+    """As `held`, after which what killed processes have left in the workspace is removed.
 
     Raises:
         ReasonloopError: another process holds it, or it vanishes during the block.
@@ -82,7 +84,7 @@ def taken(run: Run) -> Iterator[None]:
 
 @contextmanager
 def held(root: pathlib.Path) -> Iterator[None]:
-    """Hold the workspace in ``root`` for the block.
+    """Lock the workspace in ``root`` for the block.
 
     Raises:
         ReasonloopError: another process holds it, or it cannot be written.
@@ -93,7 +95,7 @@ def held(root: pathlib.Path) -> Iterator[None]:
 
 
 def is_held(root: pathlib.Path) -> bool:
-    """True if a process holds the workspace in ``root``."""
+    """True if a process has locked the workspace in ``root``."""
     try:
         with Workspace(root).lease():
             return False
@@ -116,7 +118,10 @@ def _check_ray_room(execution: ExecutionParams) -> None:
 
 @contextmanager
 def _present(root: pathlib.Path, lease: Lease) -> Iterator[None]:
-    """End the block with one line if the workspace vanishes: its files would go to another disk."""
+    """Abort the block with a one-line error if the workspace vanishes, as when its disk is unmounted.
+
+    New files would be written to the disk below.
+    """
 
     def problem() -> str | None:
         return f"{root}: the workspace has vanished; mount it again" if lease.is_lost() else None

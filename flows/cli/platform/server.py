@@ -14,7 +14,8 @@ _PORT = validators.Number(gte=1, lt=2**16)
 def start(
     *,
     foreground: Annotated[
-        bool, Parameter(negative="", help="Be the server, for a service manager that watches it.")
+        bool,
+        Parameter(negative="", help="Run the server in this process, for systemd and the like."),
     ] = False,
     port: Annotated[
         int | None,
@@ -29,7 +30,7 @@ def start(
         reasonloop server start --foreground --port 4200
     """
     if foreground:
-        server.become(port)
+        server.become(port)  # does not return
     if port is not None:
         raise BadInputError(
             "--port: only with --foreground; a server in the background takes a free one"

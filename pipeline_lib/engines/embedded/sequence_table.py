@@ -23,7 +23,7 @@ _NUCLEUS_FIRST_K = 128
 def sample_tokens(
     logits_BV: torch.Tensor, uniforms_B: torch.Tensor, decoding: Decoding
 ) -> torch.Tensor:
-    """Token ids [B] from one uniform number in [0, 1) a sequence.
+    """Token ids [B] by inversion of the distribution, from one uniform number in [0, 1) for each sequence.
 
     Temperature 0 takes the most likely token. Top-p keeps the smallest set of most likely tokens
     whose mass reaches p, the one that crosses p included.
@@ -72,7 +72,7 @@ def _truncate_to_nucleus(weights_BV: torch.Tensor, top_p: float) -> torch.Tensor
     with permit_float_sums():
         reached_BK = likely_BK.cumsum(-1)
     before_BK = reached_BK - likely_BK
-    # At least one: no comparison with NaN holds.
+    # At least 1: with NaN in the logits no comparison holds.
     size_B1 = (before_BK < top_p * total_B1).sum(-1, keepdim=True).clamp(min=1)
     least_B1 = likely_BK.gather(-1, size_B1 - 1)
     kept_BV = weights_BV.masked_fill(weights_BV < least_B1, 0)

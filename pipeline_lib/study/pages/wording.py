@@ -1,15 +1,15 @@
-"""Formats of figures in report, console and artifacts."""
+"""Formats of numbers in report, console and artifacts."""
 
 import re
 
 from pipeline_lib.records import Interval
 
 EMPTY = "\N{EN DASH}"
-"""In place of a figure that is not known."""
+"""In place of a number that is not known."""
 
 MINUS = "\N{MINUS SIGN}"
 _JOINED = str.maketrans(" ", "\N{NO-BREAK SPACE}")
-"""No line breaks within a figure."""
+"""No line breaks within a number."""
 
 
 def percent(fraction: float) -> str:
@@ -69,7 +69,7 @@ def known_duration(seconds: float | None) -> str:
 
 
 def count(number: float) -> str:
-    """An integer with narrow spaces between thousands; other numbers with three digits."""
+    """An integer with narrow spaces between thousands; other numbers with three significant digits."""
     if number != int(number):
         return f"{number:.3g}"
     return f"{int(number):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")

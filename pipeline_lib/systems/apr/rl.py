@@ -1,7 +1,7 @@
-"""Reinforcement learning of a model of threads: its rollouts, as rewarded sequences of token ids, on training problems.
+"""GRPO for a model that spawns threads: rollouts on the training problems become token sequences with one reward.
 
-Every sequence is trained on from its first drawn token to its end token. Text that the runtime wrote, a join
-or a spawn in the place of a forged one, is in the prefix of the sequence that follows it, so it has no loss.
+Every sequence is trained on from its first sampled token to its end token. The runtime writes the joins, and a spawn in
+the place of a join that the model wrote itself. This text is in the prefix of the next sequence, so it has no loss.
 """
 
 import asyncio
@@ -62,19 +62,21 @@ if TYPE_CHECKING:
 _BATCH = 512
 """Sequences decoded together; more take memory and make a pass no cheaper."""
 _TEMPERATURE = 1.0
-"""Of the probabilities in the loss."""
+"""Of sampling, and of the log-probabilities in the loss."""
 _SPEED_WEIGHT = 0.5
 _SPEED_LIMIT = 0.2
+"""Share of tokens off the critical path above which the reward `speed` grows no more."""
 _LENGTH_UNIT = 100
+"""Tokens that the reward `length` takes one penalty for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadRollouts:
-    """Implements RolloutSource on a callable as `rollout_fun`."""
+    """A `RolloutSource` that calls a function such as `draw_in_process`."""
 
     rollouts_of: Callable[..., list[Row]]
-    """Draws from the policy with its present weights, given first, as `rollouts.rollout_fun` does from a server; each
-    sequence has ``output_ids``."""
+    """Samples with the current weights of the model, its first argument; the others are as of `rollouts.rollout_fun`. Each
+    sequence of a row has ``output_ids``."""
     rl: AprRlParams
     window: int
     seed: int
@@ -124,25 +126,26 @@ class ThreadRollouts:
             counts={
                 "accuracy": float(right),
                 **counts,
-                # Text that was cut within a token: what would be trained on was not drawn.
+                # Their text was cut within a token, so the sampled ids are unknown; they are not trained on.
                 "lost_sequences": sum("output_ids" not in one for one in row["seqs"]),
             },
         )
 
 
 def _failure(row: Row) -> str | None:
-    """The reason why a rollout has no reward; with a failed child, a claim may be missing that it would have made."""
+    """Why a rollout has no reward: it failed, or one of its children did, without whom its answer may be missing."""
     reason: str | None = row.get("error") or row.get("child_error")
     return reason
 
 
 def reward_of(rl: AprRlParams, *, children: int, drawn_tokens: int, critical_tokens: int) -> float:
-    """The reward of a right claim; a wrong one has 0.
+    """The reward of a right answer. A wrong answer has 0, else the model would learn the bonus in place of the answer.
 
-    Without that gate a bonus for threads, or a penalty on them, is learned in place of the answer.
+    binary: 1. speed: up to 1.1, by the share of tokens off the critical path. threads: less ``penalty`` for each child.
+    length: less ``penalty`` for each 100 tokens.
 
-    ``drawn_tokens`` are of all threads, end tokens included, ``critical_tokens`` of the parent and each round's longest
-    child.
+    ``drawn_tokens`` are the sampled tokens of all threads with their end tokens, ``critical_tokens`` the tokens of the
+    parent and of each round's longest child.
     """
     saved = 1 - critical_tokens / drawn_tokens
     rewards = {
@@ -183,7 +186,7 @@ def draw_in_process(  # noqa: PLR0913 - as of `rollout_fun`
     window: int,
     seed: int,
 ) -> list[Row]:
-    """Rollouts as of `rollout_fun` of a model in place of a server; the model's mode is restored."""
+    """The rows of `rollout_fun`, sampled from ``model`` in this process; its train or eval mode is restored."""
     golds = [read_gold(one, place=f"prefix_list[{i}]") for i, one in enumerate(prefix_list)]
     # A new engine for each call: its memory layout does not depend on earlier ones, and is free for
     # the loss that follows.
@@ -224,8 +227,8 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
 ) -> Manifest:
     """Train ``model`` on rollouts of the training problems in ``data``; a finished training is reused.
 
-    ``model`` is of `reasonloop apr train`, or of this training. An interrupted training resumes; after ``max_seconds``
-    it stops behind a checkpoint. With ``replaces`` the model of another training in ``output`` is replaced, not refused.
+    ``model`` is written by `reasonloop apr train`, or by this function. An interrupted training resumes; after
+    ``max_seconds`` it stops once a checkpoint is written. With ``replaces`` the model of another training in ``output`` is replaced, not refused.
 
     Raises:
         BudgetReachedError: the time limit was reached; the same call resumes.
@@ -303,13 +306,13 @@ def prompt_rows(
     problems: Sequence[ProblemLine],
     rl: AprRlParams,
 ) -> list[Row]:
-    """The prompts of all problems, under one condition.
+    """The prompts of all problems, with one condition: the budget of children or tokens that a prompt states.
 
     Raises:
         BadInputError: the model was not trained on the condition, or its window has no room for a prompt.
     """
-    amount = rl.children if record.kind == "parallel" else rl.tokens
-    condition = choose_condition(model, record, amount)
+    budget = rl.children if record.kind == "parallel" else rl.tokens
+    condition = choose_condition(model, record, budget)
     rows: list[Row] = [
         {"problem_id": one.id, "prompt": root_prompt(one, record, condition)} for one in problems
     ]

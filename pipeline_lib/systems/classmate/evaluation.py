@@ -30,8 +30,8 @@ from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import METRICS_NAME, Difference, Study, holm, write_study
 from pipeline_lib.systems.classmate.draws import TrainedPeers, read_record
 from pipeline_lib.systems.classmate.evaluation_draws import (
-    are_settled,
     continue_prefixes,
+    is_complete,
     judged_groups,
     scores_of,
 )
@@ -113,7 +113,7 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
                 params,
                 verifier=verifier,
                 log_folder=logs,
-                moved=partial(on_progress, name),
+                on_progress=partial(on_progress, name),
             )
             paths = cut_paths(groups, params.classmate, verifier)
             seen = seen_in_training(model, problems)
@@ -127,7 +127,7 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
             verifier=verifier,
             verify=params.verify,
             seed=params.seed,
-            moved=partial(on_progress, "prefixes"),
+            on_progress=partial(on_progress, "prefixes"),
         )
     judged = Judged(
         policies=drawn,
@@ -160,7 +160,7 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         examples=[_example(one, rows) for one in problems[:_EXAMPLES]],
     )
     write_page(reports / REPORT_NAME, study, page)
-    return are_settled(rows) and not any(policy.unscored for policy in drawn)
+    return is_complete(rows) and not any(policy.unscored for policy in drawn)
 
 
 def check_held_out(held_out: Sequence[Peer], trained: Mapping[str, TrainedPeers | None]) -> None:

@@ -29,11 +29,11 @@ from pipeline_lib.systems.classmate.prefixes import Asked, Scores
 from pipeline_lib.train.rows.groups import join_groups
 from pipeline_lib.verify.dispatch import Verifier, judge_paths
 
-_TOGETHER = 128
+_PREFIXES_PER_SHARD = 128
 """Prefixes that each peer is asked at once."""
 
-Moved = Callable[[int, int], None]
-"""Called with finished and all shards."""
+OnProgress = Callable[[int, int], None]
+"""Called with the number of finished shards and of all shards."""
 Item = TypeVar("Item")
 
 
@@ -45,7 +45,7 @@ def judged_groups(  # noqa: PLR0913 - what the paths depend on
     *,
     verifier: Verifier,
     log_folder: pathlib.Path,
-    moved: Moved,
+    on_progress: OnProgress,
 ) -> list[Group]:
     """Draw and judge ``evaluate.num_paths`` paths of a policy per problem; finished shards are read.
 
@@ -93,8 +93,8 @@ def judged_groups(  # noqa: PLR0913 - what the paths depend on
             kind="classmate-paths",
             key=key,
             draw=draw,
-            are_final=lambda found: all(row["lenient"] is not None for row in found),
-            moved=moved,
+            is_complete=lambda found: all(row["lenient"] is not None for row in found),
+            on_progress=on_progress,
         )
     return join_groups([problem.row() for problem in problems], rows, rows)
 
@@ -109,9 +109,9 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
     verifier: Verifier,
     verify: VerifyParams,
     seed: int,
-    moved: Moved,
+    on_progress: OnProgress,
 ) -> list[Row]:
-    """Ask all peers for ``evaluate.samples`` continuations of each prefix, and judge them.
+    """Ask all peers for ``classmate.evaluate.samples`` continuations of each prefix, and judge them.
 
     Continuations that could not be drawn or judged are asked for again by the next call, unless the prefix
     leaves no room in the peer's context.
@@ -146,7 +146,8 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
 
     def draw(part: Sequence[Asked]) -> list[Row]:
         questions = {peer.name: [*map(question, part)] for peer in peers}
-        judged = judge_answers(questions, asking.ask(questions)(), verifier)
+        answers = asking.ask(questions)
+        judged = judge_answers(questions, answers(), verifier)
         return [
             {
                 "peer": name,
@@ -162,23 +163,23 @@ def continue_prefixes(  # noqa: PLR0913 - what the continuations depend on
         ]
 
     return _in_shards(
-        shards.split(asked, _TOGETHER),
+        shards.split(asked, _PREFIXES_PER_SHARD),
         folder,
         kind="classmate-continuations",
         key=key,
         draw=draw,
-        are_final=are_settled,
-        moved=moved,
+        is_complete=is_complete,
+        on_progress=on_progress,
     )
 
 
-def are_settled(rows: Sequence[Row]) -> bool:
-    """True if another call would draw and judge no further continuation."""
+def is_complete(rows: Sequence[Row]) -> bool:
+    """True if another call would sample and judge no further continuation."""
     return all(row["strict"] is not None or row["failure"].startswith(NO_ROOM) for row in rows)
 
 
 def scores_of(rows: Sequence[Row]) -> Scores:
-    """The scores of continuations."""
+    """Strict verdicts of the continuations, by peer and (problem id, prefix); None where there is none."""
     found: dict[tuple[str, Asked], list[bool | None]] = {}
     for row in rows:
         key = row["peer"], (row["problem_id"], row["prefix"])
@@ -193,18 +194,18 @@ def _in_shards(  # noqa: PLR0913 - draws of two kinds
     kind: str,
     key: str,
     draw: Callable[[Sequence[Item]], list[Row]],
-    are_final: Callable[[Sequence[Row]], bool],
-    moved: Moved,
+    is_complete: Callable[[Sequence[Row]], bool],
+    on_progress: OnProgress,
 ) -> list[Row]:
-    """The rows of all parts; finished shards are read, and only shards with final rows are kept."""
+    """The rows of all parts. Finished shards are read; only complete ones are written, so others are drawn again."""
     rows: list[Row] = []
     for index, part in enumerate(parts):
         if shards.finished_shard(folder, index, kind=kind, key=key) is not None:
             found = shards.read_shard(folder, index)
         else:
             found = draw(part)
-            if are_final(found):
+            if is_complete(found):
                 shards.write_shard(folder, index, found, kind=kind, key=key)
         rows += found
-        moved(index + 1, len(parts))
+        on_progress(index + 1, len(parts))
     return rows

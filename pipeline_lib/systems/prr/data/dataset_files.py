@@ -3,7 +3,8 @@
 ``FOLDER/identifiers.json`` and, for ARC, ``test_puzzles.json`` belong to both splits;
 ``FOLDER/{train,test}`` each contain ``dataset.json`` and ``all__{inputs,labels,puzzle_identifiers,
 puzzle_indices,group_indices}.npy``. An example is one input with its label. A puzzle is one
-version: consecutive examples with one identifier. A group is a puzzle with all of its versions.
+augmented version of an original puzzle: consecutive examples with one identifier. A group is all versions of one
+original puzzle.
 Legend: N examples, L tokens, P puzzles (P1 = P + 1), G groups (G1 = G + 1).
 Source: SamsungSAILMontreal/TinyRecursiveModels and sapientinc/HRM, ``puzzle_dataset.py``.
 """
@@ -25,7 +26,7 @@ from pipeline_lib.store.files import digest_json, read_checked
 from pipeline_lib.store.manifests import MANIFEST_NAME
 
 BLANK = "<blank>"
-"""Name of identifier 0, shared by examples without a puzzle of their own."""
+"""Name of identifier 0, of data whose puzzles have no identifiers, as Sudoku and mazes."""
 SET_NAME = "all"
 METADATA_NAME = "dataset.json"
 IDENTIFIERS_NAME = "identifiers.json"
@@ -57,13 +58,19 @@ class SetMetadata(BaseModel):
 
     @classmethod
     def of(
-        cls, shape: tuple[int, ...], *, puzzles: int, groups: int, vocab_size: int, identifiers: int
+        cls,
+        shape: tuple[int, ...],
+        *,
+        puzzles: int,
+        groups: int,
+        vocab_size: int,
+        num_identifiers: int,
     ) -> "SetMetadata":
         """The metadata of a split with inputs of ``shape`` [N, L]."""
         return cls(
             vocab_size=vocab_size,
             seq_len=shape[1],
-            num_puzzle_identifiers=identifiers,
+            num_puzzle_identifiers=num_identifiers,
             total_groups=groups,
             mean_puzzle_examples=shape[0] / max(puzzles, 1),
             total_puzzles=puzzles,
@@ -83,8 +90,8 @@ class PuzzleSet:
     """First example of each puzzle, then N."""
     group_indices_G1: npt.NDArray[np.int32]
     """First puzzle of each group, then P."""
-    identifiers: str | None = None
-    """Digest of the identifiers' names; None without identifiers.json."""
+    identifiers_digest: str | None = None
+    """Of the identifiers' names; None without identifiers.json."""
 
     @classmethod
     def of(
@@ -104,7 +111,7 @@ class PuzzleSet:
                 puzzles=len(puzzle_identifiers),
                 groups=len(group_indices) - 1,
                 vocab_size=vocab_size,
-                identifiers=max(puzzle_identifiers, default=0) + 1,
+                num_identifiers=max(puzzle_identifiers, default=0) + 1,
             ),
             inputs_NL=inputs_NL,
             labels_NL=labels_NL,
@@ -143,7 +150,7 @@ def read_set(folder: pathlib.Path, split: str) -> PuzzleSet:
         puzzle_indices_P1=puzzles,
         group_indices_G1=groups,
         # Of the parsed names: other programs may format the same list differently.
-        identifiers=digest_json(read_identifiers(folder)) if is_named else None,
+        identifiers_digest=digest_json(read_identifiers(folder)) if is_named else None,
     )
     for name, complaint in _complaints(data):
         raise BadInputError(f"{paths[name]}: {complaint}; {_AGAIN}")

@@ -79,7 +79,7 @@ class SetWriter:
             puzzles=len(self._identifiers),
             groups=len(self._group_ends) - 1,
             vocab_size=self._vocab_size,
-            identifiers=num_puzzle_identifiers,
+            num_identifiers=num_puzzle_identifiers,
         )
         indices = (self._identifiers, self._puzzle_ends, self._group_ends)
         for name, values in zip(INDEX_FIELDS, indices, strict=True):

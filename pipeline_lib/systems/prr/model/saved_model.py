@@ -35,7 +35,7 @@ class SavedConfig(BaseModel):
     loss: PrrLossParams
     sizes: Sizes
     identifiers: str | None = None
-    """Digest of the names of its puzzle vectors, as `PuzzleSet.identifiers`."""
+    """Digest of the names of its puzzle vectors, as `PuzzleSet.identifiers_digest`."""
 
 
 def build_model(
@@ -102,7 +102,7 @@ def check_compatible(model: pathlib.Path, data: PuzzleSet, *, folder: pathlib.Pa
                 f"{model}: trained for {name}={size}, but {folder} has {name}={asked[name]}; "
                 "use the data that it was trained on"
             )
-    if config.identifiers not in {None, data.identifiers}:
+    if config.identifiers not in {None, data.identifiers_digest}:
         raise BadInputError(
             f"{model}: trained with another {IDENTIFIERS_NAME} than {folder} has, so that its "
             "puzzle vectors belong to other versions; use the data that it was trained on"

@@ -262,7 +262,7 @@ class _Training:
             model=request.params.model,
             loss=request.params.loss,
             sizes=model_sizes(request.data),
-            identifiers=request.data.identifiers,
+            identifiers=request.data.identifiers_digest,
         )
         save_model(
             {**self._state.model.state_dict(), **self._state.averages},

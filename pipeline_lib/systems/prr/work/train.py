@@ -15,7 +15,7 @@ def train(run: Run) -> None:
 
 
 def train_control(run: Run) -> None:
-    """Train, or resume, the control; without one its folder holds nothing new."""
+    """Train the control, or resume its training. Without a control in the params, only its folder is made."""
     folder, params = run.workspace.prr.control, control_params(run.params.prr)
     if params is None:
         # dvc.yaml lists it as an output.

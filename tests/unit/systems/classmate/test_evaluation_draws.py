@@ -15,8 +15,8 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
 from pipeline_lib.systems.classmate import evaluation_draws as draws
 from pipeline_lib.systems.classmate.evaluation_draws import (
-    are_settled,
     continue_prefixes,
+    is_complete,
     scores_of,
 )
 from pipeline_lib.systems.classmate.peer import NO_ROOM
@@ -48,7 +48,7 @@ def ask(tmp_path):
                 verifier=verifier,
                 verify=VerifyParams(),
                 seed=7,
-                moved=lambda _done, _total: None,
+                on_progress=lambda _done, _total: None,
             )
 
     return continued
@@ -80,7 +80,7 @@ def test_another_peer_of_the_same_name_is_asked(ask):
 def test_what_failed_is_asked_again(ask):
     """A continuation that was not drawn has no score, and its shard is not kept."""
     failed = ask(ScriptedPeer(name="one", write=lambda _prefix, _seed: None))
-    assert not are_settled(failed)
+    assert not is_complete(failed)
     assert set(scores_of(failed)[("one", ASKED[1])]) == {None}
     back = ScriptedPeer(name="one", write=lambda _prefix, _seed: "8*3=24")
     assert scores_of(ask(back))[("one", ASKED[1])] == [True, True]
@@ -97,7 +97,7 @@ class ShortPeer(ScriptedPeer):
 def test_what_leaves_no_room_is_not_asked_again(ask):
     """It would fail in every call, and the evaluation would never be complete."""
     found = ask(ShortPeer(name="short", write=None))
-    assert are_settled(found)
+    assert is_complete(found)
     assert set(scores_of(found)[("short", ASKED[1])]) == {None}
     again = ShortPeer(name="short", write=None)
     assert ask(again) == found
@@ -133,7 +133,7 @@ def test_paths_that_were_not_drawn_are_drawn_again(tmp_path, monkeypatch):
                 PARAMS,
                 verifier=verifier,
                 log_folder=tmp_path,
-                moved=lambda *_: None,
+                on_progress=lambda *_: None,
             )
         return [len(group.scored()) for group in groups]
 

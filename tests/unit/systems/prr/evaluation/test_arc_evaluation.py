@@ -138,7 +138,7 @@ def test_formatting_of_identifiers_is_ignored(toy, tmp_path):
     shutil.copytree(toy / "data", tmp_path / "data")
     path = tmp_path / "data" / IDENTIFIERS_NAME
     path.write_text(json.dumps(json.loads(path.read_text("utf-8"))), "utf-8")
-    assert read_set(tmp_path / "data", "test").identifiers is not None
+    assert read_set(tmp_path / "data", "test").identifiers_digest is not None
     check_compatible(toy / "model", read_set(tmp_path / "data", "test"), folder=tmp_path / "data")
 
 
