@@ -55,7 +55,7 @@ def deterministic(*, threads: int, seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def permit_float_sums() -> Iterator[None]:
+def allow_nondeterministic_cumsum() -> Iterator[None]:
     """Permit cumulative sums of floats in the block: CUDA has no deterministic kernel for them."""
     mode_before = torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("default")

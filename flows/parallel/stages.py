@@ -1,4 +1,4 @@
-"""The stages of a run: each as a task, its own body, or, for some trainings, on a spare worker."""
+"""The stages of a run: each as a task or a flow of its own, some trainings on a spare worker."""
 
 import pkgutil
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ OWN: Mapping[str, str] = {
     "classmate-train": "flows.ray.classmate_peers:train",
     "classmate-evaluate": "flows.ray.classmate_peers:evaluate",
 }
-"""Bodies of stages that are more than one task, as ``module:function`` of a `Run`.
+"""Flows of stages that are more than one task, as ``module:function`` of a `Run`.
 
 They are imported when they are called, since the imports of the loop take seconds.
 """
@@ -66,7 +66,7 @@ class StageRunner:
             self.do_alone(name)
 
     def do_alone(self, name: str) -> None:
-        """Do a stage in its turn: its own body, or its task."""
+        """Do a stage in its turn: its own flow, or its task."""
         if name in OWN:
             pkgutil.resolve_name(OWN[name])(self._run)
         else:

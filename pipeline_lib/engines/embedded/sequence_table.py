@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pipeline_lib.determinism import permit_float_sums
+from pipeline_lib.determinism import allow_nondeterministic_cumsum
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.records import FinishReason
 
@@ -39,7 +39,7 @@ def sample_tokens(
     weights_BV = scaled_BV.sub_(scaled_BV.amax(-1, keepdim=True)).exp_()
     if decoding.top_p < 1:
         weights_BV = _truncate_to_nucleus(weights_BV, decoding.top_p)
-    with permit_float_sums():
+    with allow_nondeterministic_cumsum():
         cumulative_BV = weights_BV.cumsum_(-1)
     points_B1 = uniforms_B[:, None] * cumulative_BV[:, -1:]
     # right=True finds the first token whose cumulative mass exceeds the point: never one of mass 0.
@@ -69,7 +69,7 @@ def _truncate_to_nucleus(weights_BV: torch.Tensor, top_p: float) -> torch.Tensor
     likely_BK = weights_BV.topk(count).values
     if (likely_BK.sum(-1, keepdim=True) < top_p * total_B1).any():
         likely_BK = weights_BV.sort(descending=True).values
-    with permit_float_sums():
+    with allow_nondeterministic_cumsum():
         reached_BK = likely_BK.cumsum(-1)
     before_BK = reached_BK - likely_BK
     # At least 1: with NaN in the logits no comparison holds.

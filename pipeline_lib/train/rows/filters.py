@@ -71,7 +71,7 @@ def is_complete(member: JudgedPath) -> bool:
 def deduplicate(members: Iterable[JudgedPath]) -> list[JudgedPath]:
     """The first of every set of exact or near duplicates, in input order.
 
-    Near duplicates have a Jaccard similarity of at least 0.9 over token 3-grams, ignoring case and
+    Near duplicates have a Jaccard similarity of at least 0.9 over 3-grams of words, ignoring case and
     white space. Groups are small, so all pairs are compared without MinHash.
     """
     kept: list[tuple[JudgedPath, AbstractSet[str]]] = []
@@ -106,10 +106,10 @@ _ASCII = str.maketrans("×·÷−–x", "**/--*")  # noqa: RUF001
 def states_right_calculations(text: str) -> bool:
     """True if ``text`` states at least one calculation, as in "6 + 7 = 13", and all of them are right.
 
-    A right answer can follow from wrong steps that cancel, or from a guess; such a path teaches wrong arithmetic.
+    A right answer can follow from wrong steps that cancel, or from a guess; training on such a path can teach wrong arithmetic.
 
-    A calculation is a chain of at most nine numbers and the four signs before "=" and a number; others, and those
-    with brackets, are passed over. The result may be rounded to the decimal places it shows, if it shows any.
+    A calculation is a chain of at most nine numbers and the four operators before "=" and a number; other
+    calculations, and calculations with brackets, are ignored. The result may be rounded to the decimal places it shows, if it shows any.
     """
     found = [
         _is_right(match["terms"], match["result"])
