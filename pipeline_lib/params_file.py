@@ -1,14 +1,15 @@
 """Strict reading of params.yaml, a profile over it, and overrides over both; setting of one key."""
 
+import io
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.nodes import MappingNode, Node
 
 from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
@@ -86,16 +87,25 @@ def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:
     """
     _read_yaml(path)  # refuses what cannot be edited
     text = path.read_text("utf-8")
-    node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+    node: Node = _yaml().compose(text)
+    behind_key = 0
     for name in dotted_key.split("."):
-        pairs = node.value if isinstance(node, yaml.MappingNode) else []
-        node = next((below for key, below in pairs if key.value == name), None)
-    if node is None:
-        raise BadInputError(f"{path}: has no key {dotted_key!r}; add it with the value {value!r}")
-    before, after = text[: node.start_mark.index], text[node.end_mark.index :]
-    written = yaml.safe_dump([value], default_flow_style=True, width=len(value) + 80)
+        pairs = node.value if isinstance(node, MappingNode) else []
+        found = next(((key, below) for key, below in pairs if key.value == name), None)
+        if found is None:
+            raise BadInputError(
+                f"{path}: has no key {dotted_key!r}; add it with the value {value!r}"
+            )
+        behind_key, node = text.index(":", found[0].end_mark.index) + 1, found[1]
+    start, end = node.start_mark.index, node.end_mark.index
+    if start == end:  # without a value the parser names the place of the next key
+        start = end = behind_key
+    before, after = text[:start], text[end:]
+    writer, written = _yaml(), io.StringIO()
+    writer.default_flow_style, writer.width = True, len(value) + 80
+    writer.dump([value], written)
     space = "" if before.endswith(" ") else " "
-    write_text(path, f"{before}{space}{written.strip()[1:-1]}{after}")
+    write_text(path, f"{before}{space}{written.getvalue().strip()[1:-1]}{after}")
 
 
 def _cut(text: str) -> str:
@@ -163,10 +173,14 @@ def _read_with_pipelines(path: pathlib.Path) -> dict[str, Any]:
     return values
 
 
+def _yaml() -> YAML:
+    """YAML 1.2, as DVC reads the file: 1e-4 is a number, a key stands once. No object is constructed."""
+    return YAML(typ="safe", pure=True)
+
+
 def _parse_yaml(text: str, *, where: str) -> Any:
     try:
-        # YAML 1.2, as DVC reads the file: 1e-4 is a number, a key stands once. No object is constructed.
-        return YAML(typ="safe", pure=True).load(text)
+        return _yaml().load(text)
     except DuplicateKeyError as error:
         line = error.problem_mark.line + 1
         raise BadInputError(f"{where}: line {line}: {error.problem}") from error

@@ -1,4 +1,4 @@
-"""What `reasonloop deploy` keeps on a Prefect server: work pools, deployments, automations and their notifications.
+"""Work pools, deployments, automations and their notifications, as `reasonloop deploy` writes them to a Prefect server.
 
 `prefect deploy` writes the deployments of prefect.yaml, which are checked first. It replaces the schedules of a
 deployment only where the file has some, so those made in the UI stay. An automation marks zombie runs as crashed: a
@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from prefect import Flow
 from prefect.blocks.webhook import Webhook
-from prefect.cli.deploy._models import DeploymentConfig
+from prefect.cli.deploy._models import DeploymentConfig  # private; Prefect is pinned to 3.8
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName

@@ -37,6 +37,10 @@ from pipeline_lib.store.files import write_text
 _RAYLET = "raylet"
 _PATIENCE_S = 30.0
 """Longest silence of a cluster; after a minute Ray ends the process with a hundred lines."""
+NODE_TIMEOUT_S = 90.0
+"""Longest wait for a node's answer; a worker must start there."""
+_MIB = 2**20
+Node = Mapping[str, Any]
 
 QUIET: dict[str, Any] = {
     "namespace": "reasonloop",
@@ -105,12 +109,6 @@ def _answers(execution: ExecutionParams) -> bool:
     return True
 
 
-NODE_TIMEOUT_S = 90.0
-"""Longest wait for a node's answer; a worker must start there."""
-_MIB = 2**20
-Node = Mapping[str, Any]
-
-
 def living_nodes() -> list[Node]:
     """The nodes that Ray lists as alive."""
     return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
@@ -144,7 +142,7 @@ def check_nodes(root: pathlib.Path, api_url: str) -> None:
 
 
 def _ask(nodes: Sequence[Node], seen: tuple[Any, ...]) -> dict[str, str | None]:
-    """What `inspect_node` finds on each node, by its address and id."""
+    """The answers of `inspect_node`, by address and id of the node."""
     cloudpickle.register_pickle_by_value(node_probe)  # type: ignore[no-untyped-call]
     try:
         inspect = ray.remote(num_cpus=0, max_retries=0)(node_probe.inspect_node)

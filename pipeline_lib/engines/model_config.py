@@ -1,4 +1,4 @@
-"""What a model's ``config.json`` declares: its context length, and the precision in which it is drawn.
+"""The context length of a model, and the precision in which it is sampled, from its ``config.json``.
 
 A policy's weights are float32, so that small updates last. It is drawn in the precision of the model that it was
 trained from, as base and control are, which its config records.

@@ -1,4 +1,4 @@
-"""What the trainers of all methods share: arguments, rows that fit into memory, silence of the libraries."""
+"""Settings of the trainers of all methods: arguments, micro-batch sizes by memory, silenced libraries."""
 
 import gc
 import logging

@@ -214,6 +214,7 @@ def test_environment_reads_one_variable(monkeypatch: pytest.MonkeyPatch):
         ("a:\n  b: null # why\nc: 1\n", "a:\n  b: data/x # why\nc: 1\n"),
         ("a: {b: 'old', c: 1}\n", "a: {b: data/x, c: 1}\n"),
         ("a:\n  b:\nc: 1\n", "a:\n  b: data/x\nc: 1\n"),
+        ("a:\n  b: # why\nc: 1\n", "a:\n  b: data/x # why\nc: 1\n"),
         ("b: x\na:\n  c:\n    b: x\n  b: [1,\n    2]\n", "b: x\na:\n  c:\n    b: x\n  b: data/x\n"),
     ],
 )
@@ -225,7 +226,9 @@ def test_one_value_is_set_in_a_file(tmp_path: pathlib.Path, text: str, written: 
     assert path.read_text("utf-8") == written
 
 
-@pytest.mark.parametrize("value", ["null", "7", "a: b", "it's # no comment", "x" * 200, "é"])
+@pytest.mark.parametrize(
+    "value", ["null", "7", "1e-4", "yes", "a: b", "it's # no comment", "x" * 200, "é"]
+)
 def test_a_set_value_is_read_as_that_text(tmp_path: pathlib.Path, value: str):
     """Also text that would be a number, a mapping or a comment."""
     path = tmp_path / "params.yaml"

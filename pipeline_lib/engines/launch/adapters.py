@@ -46,7 +46,7 @@ class LoadedAdapters:
     base: str
     """The base model's name."""
     max_rank: int
-    """What the engine was started for."""
+    """Of the adapters that the engine was started for."""
     timeout_s: float
     _by_name: dict[str, Adapter] = field(init=False, default_factory=dict)
 

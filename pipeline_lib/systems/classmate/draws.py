@@ -107,7 +107,7 @@ class DrawRecord:
     failures: Mapping[str, Mapping[str, int]]
     """By peer: continuations without a verdict, by reason."""
     empty: EmptySuccess
-    """What this draw added."""
+    """Scores of empty prefixes that this draw added."""
     paths: Sequence[RewardedPath]
     prefixes: Sequence[AskedPrefix]
 

@@ -8,7 +8,7 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.publish import streams
 from pipeline_lib.verify.lines import verify_lines
-from tests.flows.test_commands import ANSWERS
+from tests.answers import ANSWERS
 from tests.unit.publish.topics import bridged
 
 SLOWEST_OF_LIMIT = 3.5

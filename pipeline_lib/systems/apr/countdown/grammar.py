@@ -186,7 +186,7 @@ def _steps_of_prompt(gold: CountdownGold, prompt: str) -> Iterator[str]:
 
 
 def answer_of(claim: str | None) -> str | None:
-    """What a claim votes for: its operations with the numbers that each leaves; None without operations.
+    """The vote of a claim: its operations with the numbers that each leaves; None without operations.
 
     Commuted operands and the order of the numbers make no difference. Nothing is checked, so equal answers
     to one problem are right or wrong alike.
