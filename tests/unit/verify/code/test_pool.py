@@ -57,7 +57,7 @@ def test_the_same_verdicts_as_one_after_another():
 
 
 def test_nothing_is_left_of_the_jails():
-    """Processes and descriptors are after a batch with slow programs what they were before."""
+    """After a batch with slow programs there are no more processes and descriptors than before."""
     process = psutil.Process()
     with open_code_judge():
         pass
@@ -68,4 +68,5 @@ def test_nothing_is_left_of_the_jails():
         jails = [child for child in process.children() if child not in children]
         assert 2 <= len(jails) <= 2 + MAX_STRAGGLERS
     assert process.children(recursive=True) == children
-    assert process.num_fds() == descriptors
+    # Fewer, if what an earlier test has left was collected meanwhile.
+    assert process.num_fds() <= descriptors
