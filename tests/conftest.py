@@ -33,10 +33,12 @@ def asks_for_gpu(expression: str) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hide the GPUs unless their tests are asked for: all others compare numbers of a CPU.
+    """Give torch one thread; hide the GPUs unless their tests are asked for: all others compare numbers of a CPU.
 
-    Before CUDA starts, in this process, its workers and all that they start.
+    Before CUDA and OpenMP start, in this process, its workers and all that they start.
     """
+    # Several workers share few cores; runs set their own number of threads.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     if not asks_for_gpu(config.option.markexpr):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 

@@ -25,7 +25,7 @@ from tests.flows.fork_server import Forked, ForkServer
 from tests.made_once import made_once, used_together
 from tests.waiting import until
 
-RUN_TIMEOUT_S = 280
+RUN_TIMEOUT_S = 600
 SAME_KERNELS = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_CBWR": "COMPATIBLE",  # of all branches the only one that AMD and Intel share
