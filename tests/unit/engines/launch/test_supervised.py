@@ -147,7 +147,7 @@ def test_a_server_whose_engine_stalls_is_restarted(opened):
 def test_a_listed_model_is_not_enough(opened):
     """/v1/models is served, but no token can be drawn: the engine is never ready.
 
-    On a slow machine the timeout may pass before it listens: then a longer one is tried.
+    On a slow machine the timeout may pass before it listens or answers: then a longer one is tried.
     """
     for timeout_s in (1.0, 10.0, 100.0):
         with (
@@ -156,9 +156,9 @@ def test_a_listed_model_is_not_enough(opened):
         ):
             pass
         assert is_free(18300)
-        if "nothing listens" not in str(caught.value):
-            break
-    assert re.search(r"status 500.*core is dead", str(caught.value))
+        if re.search(r"status 500.*core is dead", str(caught.value)):
+            return
+    pytest.fail(str(caught.value))
 
 
 def test_the_error_of_a_failed_start_has_the_reason(opened, tmp_path):
