@@ -258,7 +258,7 @@ def tree_lines(row: Row) -> Iterator[str]:
     if "error" in row:
         yield f"failed: {row['error']}"
         return
-    claim = "no claim" if row["claim"] is None else "the claim is "
-    right = "" if row["claim"] is None else "right" if row["is_correct"] else "wrong"
+    right = "right" if row["is_correct"] else "wrong"
+    claim = "no claim" if row["claim"] is None else f"the claim is {right}"
     counts = ", ".join(f"{name} {row['tokens'][name]}" for name in TOKEN_COUNTS)
-    yield f"{claim}{right}; tokens: {counts}"
+    yield f"{claim}; tokens: {counts}"
