@@ -42,8 +42,9 @@ class LoraParams(Section):
     enabled: bool = False
     rank: Count = 16
     alpha: Count = 32
-    quantize: Literal["none", "4bit"] = "none"
-    """Precision of the frozen base under adapters; 4bit is QLoRA's NF4, which needs CUDA and bitsandbytes."""
+    quantize: Literal["none", "8bit", "4bit"] = "none"
+    """Precision of the frozen base under adapters: 8bit is LLM.int8, 4bit is QLoRA's NF4. Both need CUDA and
+    bitsandbytes."""
 
     @override
     def faults(self) -> Iterator[str]:

@@ -34,7 +34,7 @@ from pipeline_lib.train.sequence import run_phases
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.trainer_settings import longest_row
 from pipeline_lib.train.weights import policies
-from pipeline_lib.train.weights.models import make_four_bit_config
+from pipeline_lib.train.weights.models import make_quantization_config
 from pipeline_lib.verify.dispatch import open_verifier
 
 
@@ -118,8 +118,8 @@ def _check(request: TrainingRequest) -> None:
             f"train: no rows for method {request.params.method.value}; no stored path passed the "
             "filters of build: sample more paths, or widen build.min_pass_rate and max_pass_rate"
         )
-    if request.params.lora.quantize == "4bit":
-        make_four_bit_config()
+    if (precision := request.params.lora.quantize) != "none":
+        make_quantization_config(precision)
     if request.trackers is not None:
         request.trackers.check()
     if request.params.rollouts == "endpoint":

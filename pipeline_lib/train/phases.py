@@ -151,7 +151,7 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
         policy = load_policy(source, lora=phase.lora)
         trainer = phase.make_trainer(policy, _settings(phase, policy, work, seed) | tracked)
         for weight in filter(lambda one: one.requires_grad, trainer.model.parameters()):
-            # TRL makes adapters on a base in 4 bits bfloat16, which loses small updates.
+            # TRL makes adapters on a quantized base bfloat16, which loses small updates.
             weight.data = weight.data.float()
         trainer.remove_callback(PrinterCallback)
         for callback in trackers.callbacks(phase.name) if trackers else ():

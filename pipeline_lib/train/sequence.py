@@ -78,7 +78,8 @@ def publish(  # noqa: PLR0913 - content of a folder
     It holds the model of ``weights``, if there are any, with the logs of all ``trained`` phases, whose tokens are
     added up; JSON ``records`` and ``kept`` adapters by name. ``start`` is the policy before the first phase.
     """
-    tokens = [policies.tokens_of(manifests.read_manifest(folder)) for folder in trained]
+    phases = [manifests.read_manifest(folder) for folder in trained]
+    tokens = sum(map(policies.tokens_of, phases), Tokens())
     with replaced(output) as fresh:
         if weights is not None:
             shutil.copytree(weights, fresh, dirs_exist_ok=True, ignore=_NOT_WEIGHTS)
@@ -88,7 +89,8 @@ def publish(  # noqa: PLR0913 - content of a folder
             shutil.copytree(folder, fresh / adapters.PUBLISHED / name)
         for name, record in (records or {}).items():
             write_json(fresh / name, record)
-        counts = policies.token_counts(sum(tokens, Tokens()))
+        weight_counts = {name: n for phase in phases for name, n in phase.counts.items()}
+        counts = weight_counts | policies.token_counts(tokens)
         manifest = manifests.seal(fresh, kind=policies.KIND, key=context.key, counts=counts)
         if weights is not None:
             write_record(fresh, context.problems, start=start)

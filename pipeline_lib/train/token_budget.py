@@ -1,10 +1,11 @@
-"""Training compute in tokens, planned beforehand and counted afterwards.
+"""Training compute in tokens, planned beforehand and counted afterwards, and the share of trained weights.
 
 Tokens depend on params and data alone, so a budget in tokens gives the same training on every machine.
 Seconds differ from run to run; they are recorded as events.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
@@ -13,6 +14,9 @@ DRAWN_TOKEN = 0.6
 """Cost of a drawn and verified token in trained tokens. By operations it would be a third, a forward pass
 without a backward pass; with this value loop and control of the default run take about the same seconds on
 a CPU."""
+
+WEIGHT_COUNTS = ("trained_weights", "all_weights")
+"""Counts in a policy's manifest: of the last phase of its training, adapters included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,14 @@ class Tokens:
     def cost(self) -> int:
         """Total in trained tokens."""
         return self.trained + math.ceil(DRAWN_TOKEN * self.drawn)
+
+
+def weights_text(counts: Mapping[str, float]) -> str:
+    """Trained and all weights by the counts of a policy's manifest, empty for a policy of an older version."""
+    if not counts.keys() >= {*WEIGHT_COUNTS}:
+        return ""
+    trained, total = (int(counts[name]) for name in WEIGHT_COUNTS)
+    return f"{trained:,} of {total:,} ({100 * trained / total:.3g} %)"
 
 
 def plan_tokens(params: TrainParams, *, prompt_tokens: float, path_tokens: float) -> Tokens:

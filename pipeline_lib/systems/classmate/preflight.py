@@ -17,7 +17,7 @@ from pipeline_lib.systems.classmate.peer_engine import check_peer
 from pipeline_lib.systems.classmate.reward import check_method
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.weights import policies
-from pipeline_lib.train.weights.models import make_four_bit_config
+from pipeline_lib.train.weights.models import make_quantization_config
 
 
 def check_run(run: Run, *, draws: bool) -> None:
@@ -44,8 +44,8 @@ def check_settings(params: Params) -> None:
             raise BadInputError(f"classmate.bootstrap: {error}") from error
     if classmate.classmate_model_name_or_path_list or classmate.made_peers:
         check_method(classmate, classmate.train)
-    if classmate.train.lora.quantize == "4bit":
-        make_four_bit_config()
+    if (precision := classmate.train.lora.quantize) != "none":
+        make_quantization_config(precision)
     check_peers(classmate)
 
 

@@ -14,6 +14,7 @@ from pipeline_lib.study.pages.wording import EMPTY, count, known_duration
 from pipeline_lib.study.study import Study
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.telemetry import Event, read_events, stage_peaks, stage_seconds, total_seconds
+from pipeline_lib.train.token_budget import WEIGHT_COUNTS, weights_text
 
 _STAGES = [stage.name for stage in LOOP.stages[:-1]]
 """All but the report itself."""
@@ -32,10 +33,10 @@ def read_compute(
 
     Returns:
         ``loop`` (sampling, verifying, training, all rounds) and ``control`` (None without one): seconds, trained
-        tokens (once per forward and backward pass) and sampled tokens with their prompts. Seconds are of the run's
-        processes and its verifiers, without servers, and None if part of the work was not done in this workspace:
-        DVC brings results from a remote or into the temporary folder of an experiment, but no events. ``seconds``,
-        ``peak_mib`` (of the largest process) and ``tokens`` are by stage; stages may overlap.
+        tokens (once per forward and backward pass), sampled tokens with their prompts, trained and all weights.
+        Seconds are of the run's processes and its verifiers, without servers, and None if part of the work was not
+        done in this workspace: DVC brings results from a remote or into the temporary folder of an experiment, but
+        no events. ``seconds``, ``peak_mib`` (of the largest process) and ``tokens`` are by stage; stages may overlap.
     """
     events = read_events(workspace.root)
     names = {f"round-{number}" for number in range(1, rounds + 1)}
@@ -88,6 +89,7 @@ def _spent(
     keys = {result.key for result in results}
     own = [event for event in events if event.get("key") in keys]
     is_recorded = {event["key"] for event in own} == keys
+    last = policies[-1].counts
     return {
         **{
             name: sum(float(event.get(name, 0)) for event in own) if is_recorded else None
@@ -97,6 +99,7 @@ def _spent(
             name: int(sum(policy.counts[name] for policy in policies))
             for name in ("trained_tokens", "drawn_tokens")
         },
+        **{name: int(last[name]) for name in WEIGHT_COUNTS if name in last},
     }
 
 
@@ -125,8 +128,9 @@ def spent_table(compute: Mapping[str, Any]) -> Table:
     return Table(
         caption="Compute of the loop (sampling, verifying, training) and of the control",
         columns=("what", *each),
-        rows=tuple(
-            (title, *(shown(spent[name]) for spent in each.values())) for title, name, shown in rows
+        rows=(
+            *((title, *(shown(each[arm][name]) for arm in each)) for title, name, shown in rows),
+            ("trained weights", *(weights_text(spent) or EMPTY for spent in each.values())),
         ),
     )
 

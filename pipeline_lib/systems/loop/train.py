@@ -10,8 +10,10 @@ from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.systems.loop.training_steps import record_steps
 from pipeline_lib.systems.stage import Run
+from pipeline_lib.telemetry import record_event
 from pipeline_lib.train.methods import TrainingRequest, train_policy
 from pipeline_lib.train.rows.builders import MAIN_TABLE, WARM_START_TABLE
+from pipeline_lib.train.token_budget import weights_text
 from pipeline_lib.train.tracking.trackers import Trackers
 
 
@@ -57,6 +59,8 @@ def train(run: Run) -> None:
     )
     with record_steps(run.root, "train", key=key) as progress:
         train_policy(replace(request, progress=progress))
+    weights = weights_text(manifests.read_manifest(run.policy).counts)
+    record_event(run.root, "note", text=f"round {number}: trained weights {weights}")
 
 
 def _engine(run: Run) -> dict[str, object]:

@@ -6,7 +6,7 @@ Every model is loaded and written here, so that one that can be loaded can be sa
 import importlib.util
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, GenerationConfig
@@ -61,26 +61,28 @@ def load_merged(source: str, on_top: Sequence[pathlib.Path]) -> Any:
     return model
 
 
-def make_four_bit_config() -> BitsAndBytesConfig:
-    """The argument of ``from_pretrained`` to hold a base in NF4 with double quantization, computing in bfloat16.
+def make_quantization_config(precision: Literal["8bit", "4bit"]) -> BitsAndBytesConfig:
+    """The argument of ``from_pretrained`` to hold a base in int8, or in NF4 with double quantization.
 
-    Source: Dettmers et al. 2023 (arXiv:2305.14314), QLoRA.
+    Products are float16 with int8, bfloat16 with NF4. Sources: Dettmers et al. 2022 (arXiv:2208.07339), LLM.int8;
+    Dettmers et al. 2023 (arXiv:2305.14314), QLoRA.
 
     Raises:
         BadInputError: there is no CUDA device, or bitsandbytes is not installed.
     """
     if not torch.cuda.is_available():
         raise BadInputError(
-            "train.lora.quantize=4bit: no CUDA device, which 4-bit weights need; "
+            f"train.lora.quantize={precision}: no CUDA device, which {precision} weights need; "
             "set train.lora.quantize=none"
         )
     if importlib.util.find_spec("bitsandbytes") is None:
         raise BadInputError(
-            "train.lora.quantize=4bit: bitsandbytes is not installed; "
+            f"train.lora.quantize={precision}: bitsandbytes is not installed; "
             "run `pip install 'reasonloop[qlora]'`, or set train.lora.quantize=none"
         )
     return BitsAndBytesConfig(  # type: ignore[no-untyped-call]
-        load_in_4bit=True,
+        load_in_8bit=precision == "8bit",
+        load_in_4bit=precision == "4bit",
         bnb_4bit_quant_type="nf4",
         bnb_4bit_use_double_quant=True,
         bnb_4bit_compute_dtype=torch.bfloat16,

@@ -21,7 +21,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_json_lines
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.train.token_budget import Tokens
+from pipeline_lib.train.token_budget import WEIGHT_COUNTS, Tokens
 from pipeline_lib.train.weights import adapters, models
 
 KIND = "model"
@@ -43,15 +43,15 @@ FULL = LoraParams(enabled=False)
 
 
 def load_policy(source: str, *, lora: LoraParams = FULL) -> Policy:
-    """Load a Hugging Face folder or hub id, in `models.training_dtype`, or with a base in 4 bits.
+    """Load a Hugging Face folder or hub id, in `models.training_dtype`, or with a quantized base.
 
     Raises:
-        BadInputError: the model cannot be read, its tokenizer has no end token, or 4 bits are asked for
-            without CUDA or bitsandbytes.
+        BadInputError: the model cannot be read, its tokenizer has no end token, or a quantized base is
+            asked for without CUDA or bitsandbytes.
     """
     dtype = models.training_dtype(trains_weights=not lora.enabled, on_gpu=torch.cuda.is_available())
-    if lora.quantize == "4bit":
-        config = models.make_four_bit_config()
+    if lora.quantize != "none":
+        config = models.make_quantization_config(lora.quantize)
         model = models.load_model(source, dtype=torch.bfloat16, quantization_config=config)
     elif dtype is torch.float32:
         model = models.load_in_float32(source)
@@ -97,6 +97,7 @@ def save_policy(
     A model with an adapter is written merged, with the adapter in a subfolder: into the weights of
     ``source``, since a frozen base may be held in fewer bits.
     """
+    counts = token_counts(tokens) | weight_counts(model)
     with replaced(folder) as fresh:
         if isinstance(model, PeftModel):
             adapters.save(model, fresh / adapters.FOLDER, base=source)
@@ -104,7 +105,7 @@ def save_policy(
         models.save_model(model, fresh)
         load_tokenizer(source).save_pretrained(fresh)
         write_json_lines(fresh / LOG_NAME, log)
-        manifest = manifests.seal(fresh, kind=KIND, key=key, counts=token_counts(tokens))
+        manifest = manifests.seal(fresh, kind=KIND, key=key, counts=counts)
         write_record(fresh, (), start=source)
         return manifest
 
@@ -112,6 +113,13 @@ def save_policy(
 def token_counts(tokens: Tokens) -> dict[str, float]:
     """Token counts for a policy's manifest."""
     return {"trained_tokens": tokens.trained, "drawn_tokens": tokens.drawn}
+
+
+def weight_counts(model: Any) -> dict[str, float]:
+    """Counts of trained weights and of all weights for a policy's manifest, as PEFT counts them."""
+    if isinstance(model, PeftModel):
+        return dict(zip(WEIGHT_COUNTS, model.get_nb_trainable_parameters(), strict=True))
+    return dict.fromkeys(WEIGHT_COUNTS, model.num_parameters())
 
 
 def tokens_of(manifest: Manifest) -> Tokens:

@@ -24,6 +24,7 @@ from pipeline_lib.study.plan import TRAINED, temperatures
 from pipeline_lib.systems.loop.compute import spent_table
 from pipeline_lib.systems.loop.finished_run import FinishedRun
 from pipeline_lib.systems.loop.reporting.control_text import limits_of_claim
+from pipeline_lib.train.token_budget import weights_text
 
 CARD_NAME = "model_card.md"
 PUBLISHED_NAME = "README.md"
@@ -129,7 +130,9 @@ def _made_of(run: FinishedRun) -> str:
         else f"`{_base_model(params) or pathlib.Path(model).name}`"
     )
     train = params.train
+    trained = weights_text(run.study.compute["loop"])
     adapted = f", by a LoRA adapter of rank {train.lora.rank}" if train.lora.enabled else ""
+    adapted += f", {trained} of the weights" if trained else ""
     rounds = "1 round" if params.rounds == 1 else f"{params.rounds} rounds"
     return (
         f"It started from {start} and was trained by {train.method.value.upper()} "

@@ -1,5 +1,6 @@
 """Adapters: saved beside the policy, merged into it, refused for another base."""
 
+import importlib.util
 import pathlib
 import shutil
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 from peft import PeftModel
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from pipeline_lib.engines.identity import model_identity
@@ -14,8 +16,10 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.train import LoraParams, Method
 from pipeline_lib.store import manifests
 from pipeline_lib.train.methods import train_policy
+from pipeline_lib.train.token_budget import weights_text
 from pipeline_lib.train.weights import adapters
 from pipeline_lib.train.weights.export import export_model
+from pipeline_lib.train.weights.models import make_quantization_config
 
 LORA = {"lora": {"enabled": True, "rank": 4}}
 TOKENS = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12]])
@@ -76,9 +80,26 @@ def test_the_policy_is_its_base_with_all_adapters_in_order(request_for, half_sol
 
 
 def test_full_fine_tuning_leaves_no_adapter(request_for, tmp_path):
-    """The policy's folder has no adapter."""
+    """The policy's folder has no adapter; all weights were trained."""
     train_policy(request_for(Method.SFT, tmp_path / "full"))
     assert not (tmp_path / "full" / "adapters").exists()
+    counts = manifests.read_manifest(tmp_path / "full").counts
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "full")
+    assert counts["trained_weights"] == counts["all_weights"] == model.num_parameters()
+    assert weights_text(counts).endswith(f"of {model.num_parameters():,} (100 %)")
+
+
+def test_the_share_of_trained_weights_is_recorded(base, tuned):
+    """The weights of the adapter, beside all, which are the base and the adapter."""
+    counts = manifests.read_manifest(tuned).counts
+    adapter = load_file(tuned / "adapters" / "1-sft" / "adapter_model.safetensors")
+    assert counts["trained_weights"] == sum(weight.numel() for weight in adapter.values())
+    model = AutoModelForCausalLM.from_pretrained(base)
+    assert counts["all_weights"] == model.num_parameters() + counts["trained_weights"]
+
+
+def test_a_policy_of_an_older_version_has_no_share():
+    assert weights_text({"trained_tokens": 1}) == ""
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", None])
@@ -119,34 +140,48 @@ def test_invalid_combinations_are_refused(base, half_right, tuned, tmp_path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_four_bits_without_cuda_are_refused_first(request_for, tmp_path):
+@pytest.mark.parametrize("bits", ["8bit", "4bit"])
+def test_a_quantized_base_without_cuda_is_refused_first(bits, request_for, tmp_path):
     """One line with the remedy; nothing is written."""
-    lora = {"enabled": True, "quantize": "4bit"}
+    lora = {"enabled": True, "quantize": bits}
     request = request_for(Method.SFT, tmp_path / "out", train={"lora": lora})
-    with pytest.raises(BadInputError, match=r"no CUDA device.*set train.lora.quantize=none$"):
+    with pytest.raises(
+        BadInputError, match=f"={bits}: no CUDA device.*set train.lora.quantize=none$"
+    ):
         train_policy(request)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_four_bits_need_adapters():
-    """A base in 4 bits cannot be trained itself."""
-    with pytest.raises(ValueError, match=r"quantize=4bit.*enabled=true"):
-        LoraParams(quantize="4bit")
+@pytest.mark.parametrize("bits", ["8bit", "4bit"])
+def test_a_quantized_base_needs_adapters(bits):
+    """It cannot be trained itself."""
+    with pytest.raises(ValueError, match=rf"quantize={bits}.*enabled=true"):
+        LoraParams(quantize=bits)
+
+
+@pytest.mark.parametrize("bits", ["8bit", "4bit"])
+def test_what_transformers_is_asked_for(bits, monkeypatch):
+    """Its own config of bitsandbytes, as on a machine with both."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: object())
+    config = make_quantization_config(bits)
+    assert config.quantization_method() == {"8bit": "llm_int8", "4bit": "nf4"}[bits]
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("bits", ["8bit", "4bit"])
 @pytest.mark.parametrize("method", [Method.SFT, Method.DPO, Method.GRPO])
-def test_four_bits_train_an_adapter_for_the_base_in_full(
-    method, half_solved, request_for, tmp_path
+def test_a_quantized_base_trains_an_adapter_for_the_base_in_full(
+    method, bits, half_solved, request_for, tmp_path
 ):
     """On CUDA: the policy is its full-precision base with the adapters merged in."""
     pytest.importorskip("bitsandbytes")
-    lora = {"enabled": True, "rank": 4, "quantize": "4bit"}
+    lora = {"enabled": True, "rank": 4, "quantize": bits}
     train = {"lora": lora, "entropy_coef": 0, "lr": 1e-2}
     train_policy(request_for(method, tmp_path / "policy", train=train, **half_solved))
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "policy", dtype="auto")
     assert model.dtype == torch.float32
-    assert not getattr(model, "is_loaded_in_4bit", False)
+    assert not getattr(model, f"is_loaded_in_{bits}", False)
     on_top = sorted((tmp_path / "policy" / "adapters").iterdir())
     export_model(half_solved["base"], tmp_path / "out", on_top=on_top)
     torch.testing.assert_close(logits_of(tmp_path / "out"), logits_of(tmp_path / "policy"))

@@ -5,10 +5,10 @@ import pytest
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.pages.wording import EMPTY
-from pipeline_lib.systems.loop.compute import cost_table, read_compute
+from pipeline_lib.systems.loop.compute import cost_table, read_compute, spent_table
 from pipeline_lib.telemetry import record_work
 
-COUNTS = {"trained_tokens": 100, "drawn_tokens": 5}
+COUNTS = {"trained_tokens": 100, "drawn_tokens": 5, "trained_weights": 7, "all_weights": 1000}
 
 
 def record(root, stage, key):
@@ -43,7 +43,10 @@ def test_sums_of_a_workspace_that_did_all_work(workspace):
         "gpu_seconds": 1.5,
         "trained_tokens": 100,
         "drawn_tokens": 55,
+        "trained_weights": 7,
+        "all_weights": 1000,
     }
+    assert spent_table(found).rows[-1] == ("trained weights", *["7 of 1,000 (0.7 %)"] * 2)
     assert found["control"]["cpu_seconds"] == 2.0
     assert found["tokens"]["sample"] == {"prompt": 30, "completion": 20}
     assert read_compute(workspace, rounds=1, drawn=[], control=False)["control"] is None
@@ -55,7 +58,7 @@ def test_seconds_of_work_done_elsewhere_are_unknown(workspace):
         file.unlink()
     record(workspace.root, "control", "control")
     found = read_compute(workspace, rounds=1, drawn=[], control=True)
-    assert [*found["loop"].values()] == [None, None, 100, 55]
+    assert [*found["loop"].values()] == [None, None, 100, 55, 7, 1000]
     assert found["control"]["cpu_seconds"] == 2.0
 
 
