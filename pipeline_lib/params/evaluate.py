@@ -28,10 +28,8 @@ class EvaluateParams(Section):
         yield from repetition(temperatures=self.temperatures)
         if 1 not in self.ks:
             yield f"ks={list(self.ks)}; it must contain 1, since pass@1 is the headline"
-        if self.num_paths < 2 * max(self.ks):
-            yield (
-                f"num_paths={self.num_paths}; pass@{max(self.ks)} needs at least {2 * max(self.ks)}"
-            )
+        if self.num_paths < max(self.ks):
+            yield f"num_paths={self.num_paths}; pass@{max(self.ks)} needs at least {max(self.ks)}"
 
 
 class Strategy(StrEnum):

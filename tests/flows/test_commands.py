@@ -103,7 +103,10 @@ def test_an_error_of_the_file_system_is_one_line(refused, answers, tmp_path):
 
 
 def test_evaluate_shows_finish_reasons_and_lengths(called, tmp_path):
-    """Of 3 paths one failed; of the 2 drawn ones 1 was truncated; their mean is (5 + 9) / 2 = 7 tokens."""
+    """Of 3 paths one failed; of the 2 drawn ones 1 was truncated; their mean is (5 + 9) / 2 = 7 tokens.
+
+    The file limits k, not `evaluate.num_paths`.
+    """
     ended = [("stop", 5, "\\boxed{7}"), ("length", 9, "so 3+4"), ("error", 0, None)]
     rows = [
         {
@@ -117,7 +120,9 @@ def test_evaluate_shows_finish_reasons_and_lengths(called, tmp_path):
     ]
     paths = tmp_path / "paths.jsonl"
     paths.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    done = called("evaluate", paths, "--workers", "1", "--set", "evaluate.ks=[1]")
+    done = called("evaluate", paths, "--workers", "1", "--set", "evaluate.ks=[1,2,32]")
+    assert "at most 2 scored paths of a problem, so no pass@k for k = [32]" in done.stdout
+    assert "pass@2" in done.stdout
     assert "3 paths, 1 not scored; 50.0% truncated, 7.0 tokens each" in done.stdout
 
 

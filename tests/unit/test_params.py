@@ -104,7 +104,7 @@ def test_override_values_are_yaml(tmp_path: pathlib.Path):
             "serve.engine: Input should be 'embedded', 'vllm', 'sglang' or 'url' (got 'vlm')",
         ),
         ("serve: {engine: url}", "serve: url=null; engine=url needs the address"),
-        ("evaluate: {num_paths: 8}", "num_paths=8; pass@8 needs at least 16"),
+        ("evaluate: {num_paths: 7}", "num_paths=7; pass@8 needs at least 8"),
         ("build: {min_pass_rate: 0.5, max_pass_rate: 0.5}", "min_pass_rate=0.5 is not below"),
         ("prepare: {countdown: {low: 9, high: 3}}", "low=9 is above high=3"),
         ("classmate: {train: {advantage: foo}}", "foo"),

@@ -18,6 +18,8 @@ from pipeline_lib.study.pages.page import study_tables
 from pipeline_lib.study.policies import compare_groups
 from pipeline_lib.verify.lines import groups_from_lines
 
+_ANY_NUMBER = 1 << 20
+
 
 def evaluate(
     source: Annotated[pathlib.Path, Parameter(help="Paths, several per `problem_id`.")],
@@ -35,7 +37,8 @@ def evaluate(
 
         reasonloop evaluate trained.jsonl --against base.jsonl --set evaluate.ks=[1,4]
     """
-    loaded = params.load()
+    # The file has as many paths as it has.
+    loaded = params.load({"evaluate.num_paths": _ANY_NUMBER})
     groups = _judged(source, loaded, workers=workers)
     before = {} if against is None else {"base": _judged(against, loaded, workers=workers)}
     _print_scores({**before, "policy": groups}, loaded)
@@ -50,7 +53,12 @@ def _judged(source: pathlib.Path, params: Params, *, workers: int) -> list[Group
 
 def _print_scores(policies: Mapping[str, list[Group]], params: Params) -> None:
     """The claims, if two policies are compared, the tables, and the paths without a score."""
-    compared = compare_groups(policies, params.evaluate, seed=params.seed)
+    most = min(max(len(one.scored()) for one in groups) for groups in policies.values())
+    ks = tuple(k for k in params.evaluate.ks if k == 1 or k <= most)
+    if left_out := sorted({*params.evaluate.ks} - {*ks}):
+        say(f"at most {most} scored paths of a problem, so no pass@k for k = {left_out}")
+    evaluate = params.evaluate.model_copy(update={"ks": ks})
+    compared = compare_groups(policies, evaluate, seed=params.seed)
     if len(policies) > 1:
         print_claims(compared.study)
     for table in study_tables(compared.study):
