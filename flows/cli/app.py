@@ -25,6 +25,7 @@ COMMANDS = (
     "loop.lines:sample",
     "loop.lines:verify",
     "loop.lines:build",
+    "loop.lines:train",
     "loop.evaluate:evaluate",
     "run:report",
     "loop.compute_curves:compute_curves",

@@ -1,4 +1,4 @@
-"""`reasonloop sample`, `verify` and `build`: paths and answers as JSON lines."""
+"""`reasonloop sample`, `verify`, `build` and `train`: the loop by hand, on JSON lines."""
 
 import pathlib
 from collections import Counter
@@ -12,11 +12,13 @@ from flows.cli.options import (
     DEFAULT_PARAMS,
     LinesFile,
     Model,
+    ModelFolder,
     ParamsOptions,
     Workers,
 )
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_counts
+from flows.run.admission import check_trackers
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.train import Method
@@ -41,11 +43,13 @@ def sample(
     ] = None,
     split: Annotated[
         SampledSplit,
-        Parameter(help="Draw for train problems what a model is trained on, as by `pacore train`."),
+        Parameter(
+            help="Draw for train problems what a model is trained on, as round 1 of a run does."
+        ),
     ] = "test",
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Draw paths for the test or train problems of a data set, as lines that `reasonloop verify` reads.
+    """Draw paths for the problems of a data set, as lines that `reasonloop verify` and `build` read.
 
     **Examples:**
 
@@ -106,7 +110,7 @@ def verify(
     say(f"verdicts: {output}")
 
 
-def build(
+def build(  # noqa: PLR0913 - one argument per option
     source: Annotated[pathlib.Path, Parameter(help="Paths, several per `problem_id`.")],
     /,
     *,
@@ -114,6 +118,17 @@ def build(
     output: Annotated[
         pathlib.Path, Parameter(help="JSON-lines file to write; a data card is put beside it.")
     ],
+    model: Annotated[
+        str | None,
+        Parameter(help="The model to train: its chat template, if it has one, writes the prompts."),
+    ] = None,
+    worked_solutions: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Add the worked solutions of the data set's bootstrap split to the SFT rows, as a run does.",
+        ),
+    ] = False,
     workers: Workers = 2,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
@@ -126,10 +141,51 @@ def build(
     loaded = params.load()
     with progress_bar(f"judge {source.name}") as moved:
         counts, num_rows, card = build_file(
-            source, output, method, loaded, workers=workers, on_progress=moved
+            source,
+            output,
+            method,
+            loaded,
+            model=model,
+            worked_solutions=worked_solutions,
+            workers=workers,
+            on_progress=moved,
         )
     print_counts(counts)
     say(f"{num_rows} rows: {output}\ndata card: {card}")
+
+
+def train(
+    base: Annotated[str, Parameter(help="A Hugging Face folder or hub id.")],
+    rows: Annotated[
+        pathlib.Path,
+        Parameter(
+            help='Rows of `reasonloop build`, or of your own: {"prompt", "completion"} for sft, '
+            '{"prompt", "chosen", "rejected"} for dpo, {"problem_id", "prompt", "gold"} for the others.'
+        ),
+    ],
+    /,
+    *,
+    output: ModelFolder,
+    method: Annotated[Method | None, Parameter(help="Default: train.method.")] = None,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Train a model on rows; an interrupted training resumes.
+
+    Rows that `build` made for grpo, rloo or ppo have SFT rows for a warm start in a file beside them.
+
+    **Examples:**
+
+        reasonloop build paths.jsonl --method sft --output rows.jsonl --model models/base
+        reasonloop train models/base rows.jsonl --method sft --output models/policy
+    """
+    loaded = params.load({"train.method": method})
+    check_trackers(loaded.execution)
+    from pipeline_lib.systems.loop.train_file import train_on_file  # noqa: PLC0415 - torch is slow
+
+    with progress_bar("train") as moved:
+        summary = train_on_file(base, rows, output.resolve(), loaded, progress=moved)
+    say(f"model: {output}, {summary.steps} steps, digest {summary.digest[:16]}")
+    say("last step: " + ", ".join(f"{name} {value:.3g}" for name, value in summary.last.items()))
 
 
 def _print_summary(summary: LineSummary) -> None:

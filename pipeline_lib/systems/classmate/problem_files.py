@@ -9,15 +9,15 @@ from pipeline_lib.kinds.countdown import COUNTDOWN
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.data_set import source_identity
-from pipeline_lib.problems.splits import Splits, make_splits, split_notes
+from pipeline_lib.problems.splits import Splits, split_notes
 from pipeline_lib.records import Problem
+from pipeline_lib.sampling.splits import checked_splits
 from pipeline_lib.store.files import read_json_lines, write_json_lines
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.store.reuse import Unit, make_folder
 from pipeline_lib.store.workspace import SPLITS
 from pipeline_lib.telemetry import record_event
-from pipeline_lib.verify.golds import open_gold_check
 
 KINDS = (COUNTDOWN, MATH)
 """Of problems whose chains `first_leaks` reads answers in."""
@@ -74,8 +74,7 @@ def _notes(splits: Splits) -> dict[str, str]:
 
 
 def _load(params: PrepareParams, *, seed: int) -> Splits:
-    with open_gold_check() as gold_problem:
-        splits = make_splits(params, seed=seed, gold_problem=gold_problem)
+    splits = checked_splits(params, seed=seed)
     kinds = {problem.kind for split in SPLITS for problem in getattr(splits, split)}
     for kind in kinds:
         if kind not in KINDS:

@@ -3,7 +3,8 @@
 import dataclasses
 
 from pipeline_lib.problems.data_set import source_identity
-from pipeline_lib.problems.splits import make_splits, split_notes
+from pipeline_lib.problems.splits import split_notes
+from pipeline_lib.sampling.splits import checked_splits
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import read_json, write_json
 from pipeline_lib.store.keys import stage_key
@@ -11,7 +12,6 @@ from pipeline_lib.store.reuse import Unit, record_unit
 from pipeline_lib.store.workspace import SPLITS
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event
-from pipeline_lib.verify.golds import open_gold_check
 
 KIND = "problems"
 
@@ -30,8 +30,7 @@ def prepare(run: Run) -> None:
         _note_small_splits(run)
         return
     with record_unit(Unit(workspace=run.root, stage="prepare", key=key)):
-        with open_gold_check() as gold_problem:
-            splits = make_splits(params, seed=seed, gold_problem=gold_problem)
+        splits = checked_splits(params, seed=seed)
         write_json(workspace.problems_report, dataclasses.asdict(splits.report))
         for split in SPLITS:
             rows = [problem.row() for problem in getattr(splits, split)]

@@ -1,24 +1,29 @@
-"""Paths for the test or train problems of a data set, as a JSON-lines file outside of a workspace."""
+"""Paths for the problems of a split of a data set, as a JSON-lines file outside of a workspace."""
 
 import pathlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.splits import make_splits, split_notes
+from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.problems.worked import first_worked
 from pipeline_lib.records import Row
 from pipeline_lib.sampling.accounting import Spent, budget_reached, spent_on
 from pipeline_lib.sampling.paths import sample_paths
+from pipeline_lib.sampling.splits import checked_splits
 from pipeline_lib.store.files import check_output, write_json_lines
 from pipeline_lib.store.shards import split as shards_of
 from pipeline_lib.systems.loop.context import check_context
-from pipeline_lib.verify.golds import open_gold_check
 from pipeline_lib.verify.lines import path_line
 
-SampledSplit = Literal["test", "train"]
+SampledSplit = Literal["test", "train", "bootstrap"]
+_DRAWS: Mapping[SampledSplit, str] = {
+    "test": "sample",
+    "train": "round-1",  # the paths of a run's first round
+    "bootstrap": "sample",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +55,8 @@ def sample_to_file(
         BadInputError: unusable data set, model or output, or a prompt that the context cannot hold.
     """
     check_output(output)
-    with open_gold_check() as gold_problem:
-        splits = make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem)
-    problems = splits.train if split == "train" else splits.test
+    splits = checked_splits(params.prepare, seed=params.seed)
+    problems = {"test": splits.test, "train": splits.train, "bootstrap": splits.bootstrap}[split]
     examples = first_worked(splits.bootstrap, params.sample.shots)
     check_context(
         problems,
@@ -74,7 +78,7 @@ def sample_to_file(
                 engine,
                 params.sample,
                 seed=params.seed,
-                draw="sample",
+                draw=_DRAWS[split],
                 examples=examples,
             )
             yield from (path_line(path, by_id[path.problem_id]) for path in paths)

@@ -9,10 +9,11 @@ from functools import partial
 from pipeline_lib.engines.chat_model import ChatModel, Message
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.splits import Splits, make_splits
+from pipeline_lib.problems.splits import Splits
 from pipeline_lib.problems.trained import seen_in_training, trained_on
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.sampling.splits import checked_splits
 from pipeline_lib.store.files import check_output, digest_json
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.store.shards import split
@@ -56,7 +57,6 @@ from pipeline_lib.systems.pacore.trials import (
     read_trial,
 )
 from pipeline_lib.verify.dispatch import TextVerdicts, judge_texts, open_verifier
-from pipeline_lib.verify.golds import open_gold_check
 
 PAPER = Paper(
     title="PaCoRe: Learning to Scale Test-Time Compute with Parallel Coordinated Reasoning",
@@ -85,8 +85,7 @@ def read_splits(params: Params) -> Splits:
     Raises:
         BadInputError: the data set cannot be used.
     """
-    with open_gold_check() as gold_problem:
-        return make_splits(params.prepare, seed=params.seed, gold_problem=gold_problem)
+    return checked_splits(params.prepare, seed=params.seed)
 
 
 def evaluate_models(  # noqa: PLR0913 - what is evaluated and how

@@ -1,0 +1,15 @@
+"""Splits of a data set, without problems whose golds cannot be verified against."""
+
+from pipeline_lib.params.paths import PrepareParams
+from pipeline_lib.problems.splits import Splits, make_splits
+from pipeline_lib.verify.golds import open_gold_check
+
+
+def checked_splits(params: PrepareParams, *, seed: int) -> Splits:
+    """The splits of `make_splits` by the check of all kinds.
+
+    Raises:
+        BadInputError: as `make_splits`.
+    """
+    with open_gold_check() as gold_problem:
+        return make_splits(params, seed=seed, gold_problem=gold_problem)
