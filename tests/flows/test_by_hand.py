@@ -86,3 +86,8 @@ def test_the_files_and_weights_are_those_of_a_run(method, by_hand, finished_run,
     weights = workspace.policy(1, rounds=1) / "model.safetensors"
     assert digest_file(policy / "model.safetensors") == digest_file(weights)
     assert digest_file(weights) != digest_file(base / "model.safetensors")
+
+    after = tmp_path / "after.jsonl"
+    by_hand("sample", policy, "--output", after, "--num-paths", "8")
+    assert len([*read_json_lines(after)]) == 24 * 8
+    assert "No significant gain" in by_hand("evaluate", after, "--against", after)

@@ -159,26 +159,6 @@ def test_names_are_not_markup(tmp_path, monkeypatch, capsys):
     assert "verdicts: [/x].out" in shown
 
 
-def test_sample_build_evaluate(finished_run, called, tmp_path):
-    """Each command reads the output of the previous one: paths, pairs, scores."""
-    model, paths = finished_run / "models" / "policy", tmp_path / "paths.jsonl"
-    smoke = ["--profile", "smoke"]
-    done = called("sample", model, "--output", paths, "--num-paths", "8", *smoke)
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in paths.read_text("utf-8").splitlines()]
-    assert len(rows) == 24 * 8
-    pairs = tmp_path / "pairs.jsonl"
-    done = called("build", paths, "--method", "dpo", "--output", pairs, *smoke)
-    assert done.returncode == 0, done.stderr
-    built = [json.loads(line) for line in pairs.read_text("utf-8").splitlines()]
-    assert built
-    assert all(row["chosen"] != row["rejected"] and row["prompt"] for row in built)
-    assert "GRPO" not in (tmp_path / "pairs.card.md").read_text("utf-8")
-    done = called("evaluate", paths, "--against", paths, *smoke)
-    assert done.returncode == 0, done.stderr
-    assert "No significant gain" in done.stdout
-
-
 def test_a_command_imports_what_it_needs():
     """The root imports no command; commands on files neither Prefect nor torch; runs load statistics at their end."""
     heavy = {"pydantic", "prefect", "torch", "transformers", "pyarrow", "numpy", "scipy"}

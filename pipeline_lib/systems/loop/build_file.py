@@ -3,7 +3,6 @@
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.params.train import Method
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.worked import divide_worked
@@ -50,7 +49,11 @@ def build_file(  # noqa: PLR0913 - one argument per option
     for written in (output, card, warm_start):
         check_output(written, source=source)
     groups = groups_from_lines(source, params.verify, workers=workers, on_progress=on_progress)
-    chat_format = None if model is None else load_chat_format(model)
+    chat_format = None
+    if model is not None:
+        from pipeline_lib.engines.pretrained import load_chat_format  # noqa: PLC0415 - transformers is slow
+
+        chat_format = load_chat_format(model)
     worked = _worked(params) if worked_solutions else ()
     data = build(
         method,
