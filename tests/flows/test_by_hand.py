@@ -13,8 +13,8 @@ SMOKE = ("--profile", "smoke")
 
 
 @pytest.fixture
-def by_hand(reasonloop, finished_run, tmp_path):
-    """Runs a command on a method's files; fails with its error."""
+def by_hand(reasonloop):
+    """Runs a command at smoke size, which must succeed; returns its output."""
 
     def run(*arguments):
         done = reasonloop(*arguments, *SMOKE)

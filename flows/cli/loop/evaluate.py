@@ -37,7 +37,7 @@ def evaluate(
 
         reasonloop evaluate trained.jsonl --against base.jsonl --set evaluate.ks=[1,4]
     """
-    # The file has as many paths as it has.
+    # It limits k where paths are drawn; here the file does.
     loaded = params.load({"evaluate.num_paths": _ANY_NUMBER})
     groups = _judged(source, loaded, workers=workers)
     before = {} if against is None else {"base": _judged(against, loaded, workers=workers)}
@@ -53,7 +53,9 @@ def _judged(source: pathlib.Path, params: Params, *, workers: int) -> list[Group
 
 def _print_scores(policies: Mapping[str, list[Group]], params: Params) -> None:
     """The claims, if two policies are compared, the tables, and the paths without a score."""
-    most = min(max(len(one.scored()) for one in groups) for groups in policies.values())
+    most = min(
+        max((len(one.scored()) for one in groups), default=0) for groups in policies.values()
+    )
     ks = tuple(k for k in params.evaluate.ks if k == 1 or k <= most)
     if left_out := sorted({*params.evaluate.ks} - {*ks}):
         say(f"at most {most} scored paths of a problem, so no pass@k for k = {left_out}")

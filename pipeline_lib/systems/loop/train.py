@@ -4,6 +4,7 @@ import pathlib
 from dataclasses import replace
 
 from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import round_seed
 from pipeline_lib.store import manifests, shards
@@ -27,14 +28,7 @@ def train(run: Run) -> None:
     seed = round_seed(params.seed, number)
     key = stage_key(
         __name__,
-        params={
-            "train": params.train.model_dump(exclude={"control"}),
-            "verify": params.verify.model_dump(),
-            "max_new_tokens": params.sample.max_new_tokens,
-            "round": number,
-            "engine": _engine(run) if params.train.rollouts == "endpoint" else None,
-            "seed": seed,
-        },
+        params={**training_settings(params), "round": number, "seed": seed},
         inputs={
             "start": model_identity(str(run.start)),
             "traindata": manifests.read_manifest(traindata).digest,
@@ -63,9 +57,15 @@ def train(run: Run) -> None:
     record_event(run.root, "note", text=f"round {number}: trained weights {weights}")
 
 
-def _engine(run: Run) -> dict[str, object]:
-    """Engine settings that can change the drawn paths."""
-    return {"name": run.params.serve.engine, "options": run.params.serve.options}
+def training_settings(params: Params) -> dict[str, object]:
+    """What of the params can change a training."""
+    drawn_by = {"name": params.serve.engine, "options": params.serve.options}
+    return {
+        "train": params.train.model_dump(exclude={"control"}),
+        "verify": params.verify.model_dump(),
+        "max_new_tokens": params.sample.max_new_tokens,
+        "engine": drawn_by if params.train.rollouts == "endpoint" else None,
+    }
 
 
 def _rows(table: pathlib.Path) -> list[dict[str, object]]:

@@ -8,10 +8,11 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.train import ONLINE, Method
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Problem, Row
-from pipeline_lib.store.files import digest_json, read_json_lines
+from pipeline_lib.store.files import digest_json, numbered_json_lines
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.systems.loop.build_file import warm_start_file
+from pipeline_lib.systems.loop.train import training_settings
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside
@@ -32,18 +33,26 @@ def train_on_file(
 ) -> TrainingSummary:
     """Train ``base`` by ``train.method`` on the rows of ``source``, as the first round of a run does.
 
+    An online method with ``warm_start_steps`` needs the file of `warm_start_file`.
+
     Raises:
         BadInputError: unusable base, rows or output; the message names file, line and key.
     """
     train = params.train
     check_output_folder(output, kind=policies.KIND)
-    rows = _read(source, _FIELDS.get(train.method, _ONLINE_FIELDS))
-    beside = warm_start_file(source)
-    warm_start: Sequence[Row] = ()
-    if train.method in ONLINE and train.warm_start_steps and beside.exists():
-        warm_start = _read(beside, _FIELDS[Method.SFT])
-    asked = _problems(beside, warm_start, needed=False)
-    asked |= _problems(source, rows, needed=train.method in ONLINE)
+    is_online = train.method in ONLINE
+    asked: dict[str, Problem] = {}
+    warm_start: list[Row] = []
+    if is_online and train.warm_start_steps:
+        beside = warm_start_file(source)
+        if not beside.exists():
+            raise BadInputError(
+                f"{beside}: no such file, so there is nothing to warm-start on; build the rows again, or set "
+                "train.warm_start_steps=0"
+            )
+        warm_start = _read(beside, _FIELDS[Method.SFT], asked, needs_gold=False)
+    fields = _FIELDS.get(train.method, _ONLINE_FIELDS)
+    rows = _read(source, fields, asked, needs_gold=is_online)
     return train_policy(
         TrainingRequest(
             base=base,
@@ -58,17 +67,11 @@ def train_on_file(
             seed=params.seed,
             key=stage_key(
                 __name__,
-                params={
-                    "train": train.model_dump(exclude={"control"}),
-                    "verify": params.verify.model_dump(),
-                    "max_new_tokens": params.sample.max_new_tokens,
-                    "serve": params.serve.model_dump() if train.rollouts == "endpoint" else None,
-                    "seed": params.seed,
-                },
+                params={**training_settings(params), "seed": params.seed},
                 inputs={
                     "start": model_identity(base),
                     "rows": digest_json(rows),
-                    "warm start": digest_json([*warm_start]),
+                    "warm start": digest_json(warm_start),
                 },
             ),
             progress=progress,
@@ -77,24 +80,21 @@ def train_on_file(
     )
 
 
-def _read(source: pathlib.Path, fields: Sequence[str]) -> list[Row]:
-    rows = list(read_json_lines(source))
-    for number, row in enumerate(rows, 1):
+def _read(
+    source: pathlib.Path, fields: Sequence[str], asked: dict[str, Problem], *, needs_gold: bool
+) -> list[Row]:
+    """The rows of a file; problems with a gold are added to ``asked`` by their id."""
+    rows = []
+    for number, row in numbered_json_lines(source):
+        where = f"{source}:{number}"
         for name in fields:
             if not isinstance(row.get(name), str):
                 raise BadInputError(
-                    f"{source}:{number}: {name} is no text; these rows need {', '.join(fields)}"
+                    f"{where}: {name} is no text; these rows need {', '.join(fields)}"
                 )
-    return rows
-
-
-def _problems(source: pathlib.Path, rows: Sequence[Row], *, needed: bool) -> dict[str, Problem]:
-    """The problems of rows with a gold, by id; ``needed``: a row without one is refused."""
-    found: dict[str, Problem] = {}
-    for number, row in enumerate(rows, 1):
         name = str(row.get("problem_id", ""))
-        if name in found or not (needed or "kind" in row):
-            continue
-        line = parse_line({**row, "text": None}, where=f"{source}:{number}")
-        found[name] = Problem(id=name, question=line.question, gold=line.gold, source=UNKNOWN)
-    return found
+        if name not in asked and (needs_gold or "kind" in row):
+            line = parse_line({**row, "text": None}, where=where)
+            asked[name] = Problem(id=name, question=line.question, gold=line.gold, source=UNKNOWN)
+        rows.append(row)
+    return rows

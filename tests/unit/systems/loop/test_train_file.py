@@ -29,8 +29,19 @@ def test_unusable_rows_are_refused_by_line_and_key(method, row, message, tmp_pat
     good = PAIR | {"completion": "2+3=5", "problem_id": "good", "gold": "5"}
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps(good) + "\n" + json.dumps(row) + "\n", "utf-8")
-    params = Params.model_validate({"train": {"method": method}})
+    params = Params.model_validate({"train": {"method": method, "warm_start_steps": 0}})
     with pytest.raises(BadInputError, match=message) as refusal:
         train_on_file("none", rows, tmp_path / "out", params)
     assert "\n" not in str(refusal.value)
     assert [*tmp_path.iterdir()] == [rows]
+
+
+def test_a_missing_warm_start_is_refused(tmp_path):
+    """Not left out: the training would be another one."""
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(PAIR | {"problem_id": "p", "gold": "5"}) + "\n", "utf-8")
+    params = Params.model_validate({"train": {"method": "grpo", "warm_start_steps": 2}})
+    with pytest.raises(
+        BadInputError, match=r"rows.warm_start.jsonl: no such file.*warm_start_steps=0$"
+    ):
+        train_on_file("none", rows, tmp_path / "out", params)
