@@ -2,7 +2,7 @@
 
 from prefect import flow
 
-from flows.parallel.draws import sample_and_verify, sample_and_verify_round
+from flows.parallel.draws import draw_each, sample_and_verify_round
 from flows.parallel.stages import StageRunner
 from flows.ray.runners import cluster, task_runner
 from flows.run.guard import run_guard
@@ -12,8 +12,8 @@ from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.loop import (
     compare_policies,
-    draws_without_control,
-    policy_draws,
+    plan_evaluation,
+    plan_without_control,
     write_report,
 )
 from tasks.serving import draws_in_workers
@@ -60,16 +60,14 @@ def _draw_without_control(run: Run) -> None:
     """
     if draws_in_workers(run.params.serve):
         with timed_stage(run.root, "evaluate", draw="without-control"):
-            for draw in draws_without_control(run):
-                sample_and_verify(draw)
+            draw_each(plan_without_control(run))
 
 
 @flow(name="evaluate", flow_run_name="evaluate-policies")
 def evaluate(run: Run) -> None:
     """Base, control and trained policy on the same held-out problems with the same seeds, problem by problem."""
     with timed_stage(run.root, "evaluate"):
-        for draw in policy_draws(run):
-            sample_and_verify(draw)
+        draw_each(plan_evaluation(run))
         compare_policies(run)
 
 

@@ -15,7 +15,7 @@ from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.loading import check_data_set
+from pipeline_lib.problems.loading import check_data_set, find_data_set
 from pipeline_lib.store.files import write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
@@ -68,15 +68,21 @@ def load_params(
         # Keys that are no strings, numbers of thousands of digits, unbounded nesting.
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
-        # Not in the models: `params` is below the tables of names in the import order.
-        check_data_set(params.prepare.dataset)
-        for train in (params.train, params.pacore.train, params.classmate.train):
-            if train.advantage is not None:
-                find_rule(train.advantage)
-        check_engine(params.serve)
+        _check_names(params)
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error
     return params
+
+
+def _check_names(params: Params) -> None:
+    """Not in the models: `params` is below the tables of names in the import order."""
+    check_data_set(params.prepare.dataset)
+    for one in params.evaluate.sets:
+        find_data_set(one.dataset)
+    for train in (params.train, params.pacore.train, params.classmate.train):
+        if train.advantage is not None:
+            find_rule(train.advantage)
+    check_engine(params.serve)
 
 
 def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:

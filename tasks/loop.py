@@ -3,14 +3,17 @@
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
-from pipeline_lib.systems.loop import evaluate, report, sample, verify
+from pipeline_lib.systems.loop import benchmark, evaluate, report, sample, verify
 from pipeline_lib.systems.loop.draw import Draw, Shard
 from pipeline_lib.systems.stage import Run
 from tasks.policies import PLAN, SHARD
 
-policy_draws = evaluate.policy_draws
-draws_without_control = evaluate.draws_without_control
-
+plan_evaluation = task(**PLAN, name="plan_evaluation", task_run_name="plan-evaluation")(
+    evaluate.policy_draws
+)
+plan_without_control = task(
+    **PLAN, name="plan_without_control", task_run_name="plan-without-control"
+)(evaluate.draws_without_control)
 plan_sampling = task(**PLAN, name="plan_sampling", task_run_name="plan-sampling-{draw.seed_name}")(
     sample.plan_shards
 )
@@ -19,6 +22,10 @@ plan_verification = task(
     **PLAN, name="plan_verification", task_run_name="plan-verification-{draw.name}"
 )(verify.plan_shards)
 seal_verdicts = task(**PLAN, name="seal_verdicts", task_run_name="seal-verdicts")(verify.seal)
+plan_benchmark = task(**PLAN, name="plan_benchmark", task_run_name="plan-benchmark")(benchmark.plan)
+write_benchmark = task(**PLAN, name="write_benchmark", task_run_name="write-benchmark")(
+    benchmark.write_benchmark
+)
 compare_policies = task(**PLAN, name="compare_policies", task_run_name="compare-policies")(
     evaluate.compare
 )

@@ -28,6 +28,7 @@ COMMANDS = (
     "loop.lines:train",
     "loop.evaluate:evaluate",
     "run:report",
+    "loop.benchmark:benchmark",
     "loop.compute_curves:compute_curves",
     "frontier:frontier",
     "platform.promote:promote",

@@ -1,7 +1,9 @@
 """N paths per problem and a verdict per path; fanned out and resumed by shards."""
 
+import itertools
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 from prefect import Flow, flow
@@ -78,6 +80,18 @@ def sample_and_verify(draw: Draw) -> None:
     _sample_and_verify.with_options(task_runner=runner)(draw)
 
 
+def draw_each(draws: Iterable[Draw]) -> None:
+    """Draw and judge one after another; consecutive draws of one model share its server."""
+    for model, together in itertools.groupby(draws, key=lambda draw: draw.model):
+        own = [*together]
+        run = own[0].run
+        several = len(own) > 1 and not draws_in_workers(run.params.serve)
+        wanted = several and not all(shard.done for draw in own for shard in plan_sampling(draw))
+        with endpoint_for(run.params.serve, run.root, model=model, wanted=wanted) as endpoint:
+            for draw in own:
+                sample_and_verify(replace(draw, endpoint=endpoint))
+
+
 def sample_and_verify_round(run: Run) -> None:
     """Stages `sample` and `verify` in the round of ``run``."""
     sample_and_verify(round_draw(run))
@@ -113,8 +127,10 @@ def round_draw(run: Run) -> Draw:
 
 
 def _drawn(draw: Draw, draw_all: DrawAll) -> list[Shard[Draw]]:
-    """All shards, drawn by ``draw_all`` while the engine is up."""
+    """All shards, drawn by ``draw_all`` while the engine is up, which the draw may have already."""
     shards = plan_sampling(draw)
+    if draw.endpoint is not None:
+        return draw_all(shards)
     with endpoint_for(
         draw.run.params.serve,
         draw.run.root,

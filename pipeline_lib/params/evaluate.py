@@ -10,6 +10,17 @@ from typing_extensions import override
 from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole, repetition
 
 
+class EvaluationSet(Section):
+    """A data set that policies are evaluated on besides the test split of the run."""
+
+    dataset: str
+    """A name in `problems.loading`, which `params_file` checks, and the name of the set in the report."""
+    source: str | None = None
+    """A folder in the data set's original format, or a hub id; null: where it is published."""
+    problems: Count | None = None
+    """How many; null: all."""
+
+
 class EvaluateParams(Section):
     """Scores of the policies on the held-out problems."""
 
@@ -18,6 +29,8 @@ class EvaluateParams(Section):
     """Temperatures, besides ``sample.temperature``, at which the policies are compared: a gain at one
     temperature alone can be a sharper distribution, not a better one."""
     ks: tuple[Count, ...] = (1, 4, 8)
+    sets: tuple[EvaluationSet, ...] = ()
+    """Further sets, on which base, control and policy are compared at ``sample.temperature``."""
     resamples: Count = 10000
     """Bootstrap resamples over problems."""
     confidence_level: Rate = 0.95
@@ -26,6 +39,7 @@ class EvaluateParams(Section):
     @override
     def faults(self) -> Iterator[str]:
         yield from repetition(temperatures=self.temperatures)
+        yield from repetition(sets=[one.dataset for one in self.sets])
         if 1 not in self.ks:
             yield f"ks={list(self.ks)}; it must contain 1, since pass@1 is the headline"
         if self.num_paths < max(self.ks):

@@ -81,6 +81,8 @@ class DataSet:
     splits: tuple[str, ...]
     patterns: tuple[str, ...] = BY_SPLIT
     """Globs of a split's files in a folder; the first that matches any file is used."""
+    hub_id: str | None = None
+    """Where it is published; the source if none is given."""
     hub_config: str | None = None
     is_in: Callable[[RawRow, str], bool] = lambda _row, _split: True
     """True if a row belongs to a split, for files that hold several splits."""
@@ -160,7 +162,7 @@ def hub_rows(hub_id: str, *, config: str | None) -> dict[str, list[RawRow]]:
         raise BadInputError(
             f"{hub_id}: neither a folder nor a data set of the hub that can be fetched "
             f"({type(error).__name__}: {reason_of(error)}); without a network, download it "
-            "elsewhere and set prepare.source to that folder"
+            "elsewhere and give that folder as the source"
         ) from error
     return {
         str(split): [

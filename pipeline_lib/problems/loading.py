@@ -11,7 +11,15 @@ from pipeline_lib.errors import BadInputError, Faults, suggestion
 from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.problems.arc_grids import ARC, CONCEPT_ARC
 from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows
-from pipeline_lib.problems.row_parsers import GSM8K, HUMANEVAL, MATH, MBPP, YEARLY_CONTEST
+from pipeline_lib.problems.row_parsers import (
+    GSM8K,
+    HUMANEVAL,
+    MATH,
+    MATH_500,
+    MBPP,
+    YEARLY_CONTEST,
+    YEARS,
+)
 from pipeline_lib.records import Problem
 from pipeline_lib.terminal_text import one_line
 
@@ -21,8 +29,10 @@ GENERATED = (countdown.NAME, word_problems.NAME)
 DATA_SETS: Mapping[str, DataSet] = {
     "gsm8k": GSM8K,
     "math": MATH,
+    "math500": MATH_500,
     "aime": YEARLY_CONTEST,
     "hmmt": YEARLY_CONTEST,
+    **YEARS,
     "humaneval": HUMANEVAL,
     "mbpp": MBPP,
     "arc": ARC,
@@ -45,6 +55,16 @@ def check_data_set(name: str, known: Collection[str] = (*GENERATED, *DATA_SETS))
         shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
         close = suggestion(name, known) or ";"
         raise BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")
+
+
+def source_of(name: str, source: str | None, *, key: str = "prepare.source") -> str:
+    """``source``, or else where the data set is published; BadInputError without either, about ``key``."""
+    found = source or find_data_set(name).hub_id
+    if found is None:
+        raise BadInputError(
+            f"{key} is not set; {name} needs a folder in its original format or a hub id"
+        )
+    return found
 
 
 def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
@@ -96,7 +116,7 @@ def _raw_splits(name: str, data_set: DataSet, source: str) -> dict[str, list[Raw
         return _folder_splits(name, data_set, folder)
     if not _HUB_ID.fullmatch(source):
         raise BadInputError(
-            f"prepare.source={source}: no such folder, and not a hub id (owner/name); "
+            f"source {source}: no such folder, and not a hub id (owner/name); "
             f"give the folder that holds {name}"
         )
     return _hub_splits(name, data_set, source)

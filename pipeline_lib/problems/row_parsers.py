@@ -7,6 +7,7 @@ text here: parsed, never run.
 import ast
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pipeline_lib.kinds.code import CodeGold, given_beside
 from pipeline_lib.kinds.math import MathGold, last_boxed, without_thousands
@@ -57,11 +58,22 @@ GSM8K = DataSet(
     parse=gsm8k_problem,
     splits=("train", "test"),
     patterns=(*BY_SPLIT, "main/{split}-*.parquet"),
+    hub_id="openai/gsm8k",
     hub_config="main",
 )
 MATH = DataSet(parse=contest_problem, splits=("train", "test"))
+MATH_500 = replace(MATH, hub_id="HuggingFaceH4/MATH-500")
 YEARLY_CONTEST = DataSet(parse=contest_problem, splits=("test",), many_editions=True)
 """AIME and HMMT: one folder a year."""
+YEARS: Mapping[str, DataSet] = {
+    name: replace(YEARLY_CONTEST, hub_id=hub_id)
+    for name, hub_id in {
+        "aime24": "HuggingFaceH4/aime_2024",
+        "aime25": "MathArena/aime_2025",
+        "aime26": "MathArena/aime_2026",
+        "hmmt25": "MathArena/hmmt_feb_2025",
+    }.items()
+}
 
 
 MBPP_TASKS: Mapping[str, range] = {
@@ -143,11 +155,13 @@ HUMANEVAL = DataSet(
         *("HumanEval.jsonl", "HumanEval.jsonl.gz"),
         *(*BY_SPLIT, "openai_humaneval/{split}-*.parquet"),
     ),
+    hub_id="openai/openai_humaneval",
 )
 MBPP = DataSet(
     parse=mbpp_problem,
     splits=tuple(MBPP_TASKS),
     patterns=("mbpp.jsonl", *BY_SPLIT, "full/{split}-*.parquet"),
+    hub_id="google-research-datasets/mbpp",
     hub_config="full",
     is_in=lambda row, split: row.whole("task_id") in MBPP_TASKS[split],
 )

@@ -9,9 +9,15 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import GoldProblem
+from pipeline_lib.params.evaluate import EvaluationSet
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown, word_problems
-from pipeline_lib.problems.loading import find_data_set, load_splits
+from pipeline_lib.problems.loading import (
+    find_data_set,
+    load_evaluation_set,
+    load_splits,
+    source_of,
+)
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.seeding import child_seed
@@ -108,16 +114,11 @@ def split_notes(report: Mapping[str, Any], *, section: str = "prepare") -> dict[
 
 
 def _load(params: PrepareParams) -> dict[str, list[Problem]]:
-    if params.source is None:
-        raise BadInputError(
-            f"prepare.source is not set; {params.dataset} needs a folder in its original format "
-            "or a hub id"
-        )
-    most = params.max_steps
+    source, most = source_of(params.dataset, params.source), params.max_steps
     return {
         # GSM8K marks calculations as in <<48/2=24>>.
         split: [p for p in problems if most is None or (p.solution or "").count("<<") <= most]
-        for split, problems in load_splits(params.dataset, params.source).items()
+        for split, problems in load_splits(params.dataset, source).items()
     }
 
 
@@ -140,13 +141,8 @@ def _clean(
             if split != "train" or problem.id not in known_repeats or question not in asked
         ]
         duplicates += len(loaded[split]) - len(distinct)
-        pools[split] = []
-        for problem in distinct:
-            reason = gold_problem(problem.gold)
-            if reason is None:
-                pools[split].append(problem)
-            else:
-                unusable.append({"problem_id": problem.id, "reason": reason})
+        pools[split], faults = _by_gold(distinct, gold_problem)
+        unusable += faults
     return pools, {
         "loaded": {split: len(problems) for split, problems in loaded.items()},
         "duplicates": duplicates,
@@ -154,13 +150,43 @@ def _clean(
     }
 
 
+def _by_gold(
+    problems: Sequence[Problem], gold_problem: GoldProblem
+) -> tuple[list[Problem], list[Row]]:
+    """The usable problems, and the id and reason of each other one."""
+    reasons = {problem.id: gold_problem(problem.gold) for problem in problems}
+    return [one for one in problems if reasons[one.id] is None], [
+        {"problem_id": name, "reason": reason} for name, reason in reasons.items() if reason
+    ]
+
+
+def evaluation_problems(
+    params: EvaluationSet, *, seed: int, gold_problem: GoldProblem
+) -> tuple[list[Problem], list[Row]]:
+    """Problems of a data set that is only evaluated on, and the ones left out, with ``problem_id`` and ``reason``.
+
+    They are the test split, or the whole data set if it has none. A larger set contains the smaller one of the
+    same seed.
+
+    Raises:
+        BadInputError: the data is unusable, or no gold can be verified against.
+    """
+    source = source_of(params.dataset, params.source, key=f"source of {params.dataset}")
+    usable, unusable = _by_gold(load_evaluation_set(params.dataset, source), gold_problem)
+    problems = _take_units(_ordered(usable, seed), params.problems or len(usable))
+    if not problems:
+        raise BadInputError(f"{source}: no problem of {params.dataset} has a usable gold")
+    return problems, unusable
+
+
+def _ordered(problems: Sequence[Problem], seed: int) -> list[Problem]:
+    return sorted(problems, key=lambda p: (child_seed(seed, "split", _unit(p)), p.id))
+
+
 def _divide(
     params: PrepareParams, pools: Mapping[str, list[Problem]], wanted: Mapping[str, int], seed: int
 ) -> dict[str, list[Problem]]:
-    ordered = {
-        split: sorted(pool, key=lambda p: (child_seed(seed, "split", _unit(p)), p.id))
-        for split, pool in pools.items()
-    }
+    ordered = {split: _ordered(pool, seed) for split, pool in pools.items()}
     if len(ordered) == 2:
         _refuse_overlap(params, ordered["train"], ordered["test"])
         test, rest = _take_units(ordered["test"], wanted["test"]), ordered["train"]

@@ -1,7 +1,9 @@
 """Splits of a data set, without problems whose golds cannot be verified against."""
 
+from pipeline_lib.params.evaluate import EvaluationSet
 from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.problems.splits import Splits, make_splits
+from pipeline_lib.problems.splits import Splits, evaluation_problems, make_splits
+from pipeline_lib.records import Problem, Row
 from pipeline_lib.verify.golds import open_gold_check
 
 
@@ -13,3 +15,13 @@ def checked_splits(params: PrepareParams, *, seed: int) -> Splits:
     """
     with open_gold_check() as gold_problem:
         return make_splits(params, seed=seed, gold_problem=gold_problem)
+
+
+def checked_problems(params: EvaluationSet, *, seed: int) -> tuple[list[Problem], list[Row]]:
+    """The problems of `evaluation_problems` by the check of all kinds, and the ones left out.
+
+    Raises:
+        BadInputError: as `evaluation_problems`.
+    """
+    with open_gold_check() as gold_problem:
+        return evaluation_problems(params, seed=seed, gold_problem=gold_problem)

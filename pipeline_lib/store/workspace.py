@@ -169,8 +169,12 @@ class Workspace(_Folders):
         return self.root / "data" / "rounds", self.root / "models" / "rounds"
 
     def evaluation(self, policy: str) -> DrawFolders:
-        """Evaluation data of "base", "control" or "trained"."""
+        """Evaluation data of "base", "control" or "trained"; on a further set "SET/base"."""
         return DrawFolders(self.root / "data" / "evaluation" / policy)
+
+    def evaluation_problems(self, name: str) -> pathlib.Path:
+        """Table of the problems of a further set of the evaluation."""
+        return self.root / "data" / "evaluation" / name / "problems"
 
     def compute(self, policy: str, part: str) -> DrawFolders:
         """Test-time data of "base" or "trained": the independent draw, or one search."""

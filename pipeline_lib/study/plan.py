@@ -1,21 +1,65 @@
-"""Which draws an evaluation consists of: policies, temperatures, and the baselines of a given model."""
+"""Which draws an evaluation consists of: problem sets, policies, temperatures, and the baselines of a given model."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.study.attempts import MAIN
 
 BASE, CONTROL, TRAINED = "base", "control", "trained"
 UNTOUCHED, FEW_SHOT = "untouched", "untouched few-shot"
 
 
-def evaluation_draws(params: Params, *, control_is_base: bool) -> list[tuple[str, float]]:
-    """Policy (or baseline) and temperature of every draw; a control equal to the base is not drawn again."""
-    policies = [BASE, TRAINED]
-    if params.train.control and not control_is_base:
-        policies.append(CONTROL)
-    policies.extend(baselines(params))
-    return [(policy, temperature) for temperature in temperatures(params) for policy in policies]
+class Case(NamedTuple):
+    """A policy (or baseline) at a temperature on a problem set."""
+
+    policy: str
+    temperature: float
+    set: str = MAIN
+
+    def folder(self, params: Params) -> str:
+        """Folder of its draw; the temperature is in the names of the further ones."""
+        name = self.policy.replace(" ", "-")
+        if self.temperature != params.sample.temperature:
+            name += f"-t{self.temperature:g}"
+        return name if self.set == MAIN else f"{self.set}/{name}"
+
+    def sampling(self, params: Params) -> SampleParams:
+        """Params of its paths."""
+        return params.sample.model_copy(
+            update={
+                "num_paths": params.evaluate.num_paths,
+                "temperature": self.temperature,
+                "shots": params.sample.shots if self.policy == FEW_SHOT else 0,
+            }
+        )
+
+
+def evaluation_cases(params: Params) -> list[Case]:
+    """All that is compared, the sets below each temperature: the control where there is one, then the baselines.
+
+    The further sets are drawn at the temperature of sampling, and without shots, which are of the run's data set.
+    """
+    control = [CONTROL] if params.train.control else []
+    policies = [BASE, *control, TRAINED, *baselines(params)]
+    main = [Case(policy, value) for value in temperatures(params) for policy in policies]
+    further = [
+        Case(policy, params.sample.temperature, one.dataset)
+        for one in params.evaluate.sets
+        for policy in policies
+        if policy != FEW_SHOT
+    ]
+    return [*main, *further]
+
+
+def evaluation_draws(params: Params, *, control_is_base: bool) -> list[Case]:
+    """The cases that are drawn, by policy; a control equal to the base is not drawn again."""
+    cases = [
+        one for one in evaluation_cases(params) if not (control_is_base and one.policy == CONTROL)
+    ]
+    order = [BASE, TRAINED, CONTROL, *baselines(params)]
+    return sorted(cases, key=lambda one: order.index(one.policy))
 
 
 def temperatures(params: Params) -> tuple[float, ...]:
@@ -32,20 +76,3 @@ def baselines(params: Params) -> Iterator[str]:
         yield UNTOUCHED
     if params.sample.shots:
         yield FEW_SHOT
-
-
-def folder_name(policy: str, temperature: float, params: Params) -> str:
-    """Folder of a draw; the temperature is in the names of the further ones."""
-    name = policy.replace(" ", "-")
-    return name if temperature == params.sample.temperature else f"{name}-t{temperature:g}"
-
-
-def sampling_of(policy: str, temperature: float, params: Params) -> SampleParams:
-    """Params of the paths of a draw."""
-    return params.sample.model_copy(
-        update={
-            "num_paths": params.evaluate.num_paths,
-            "temperature": temperature,
-            "shots": params.sample.shots if policy == FEW_SHOT else 0,
-        }
-    )

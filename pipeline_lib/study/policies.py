@@ -7,13 +7,13 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Self
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath
-from pipeline_lib.study.attempts import Cost
+from pipeline_lib.study.attempts import MAIN, Cost
 from pipeline_lib.study.headline import claims_of
 from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.pages.wording import percent
@@ -64,7 +64,9 @@ class PolicyScores:
         raise KeyError((measure, subset))
 
 
-def score_policy(arm: Arm, groups: Sequence[Group], params: EvaluateParams) -> PolicyScores:
+def score_policy(
+    arm: Arm, groups: Sequence[Group], params: EvaluateParams, *, set_name: str = MAIN
+) -> PolicyScores:
     """The scores of a policy over the problems with as many scored paths as the largest k.
 
     Failed requests and verifications are in no score.
@@ -73,6 +75,7 @@ def score_policy(arm: Arm, groups: Sequence[Group], params: EvaluateParams) -> P
         arm: the policy.
         groups: one per problem, with all requested paths.
         params: ks.
+        set_name: of the problems.
 
     Raises:
         BadInputError: a problem has two groups, or none has enough scored paths.
@@ -88,7 +91,7 @@ def score_policy(arm: Arm, groups: Sequence[Group], params: EvaluateParams) -> P
     votable = {group.problem.id for group in groups if group.problem.kind.votable}
     return PolicyScores(
         arm=arm,
-        series=tuple(_series(arm, scored, votable, params)),
+        series=tuple(replace(one, set=set_name) for one in _series(arm, scored, votable, params)),
         counts=_counts(groups, num_left_out=len(groups) - len(scored)),
     )
 
@@ -231,6 +234,7 @@ def _format_effect(scores: PolicyScores) -> Series:
         arm=scores.arm,
         measure="pass@1",
         subset=FORMAT,
+        set=strict.set,
         values={name: value - lenient.values[name] for name, value in strict.values.items()},
     )
 

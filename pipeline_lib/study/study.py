@@ -443,11 +443,11 @@ def write_study(
     series: Sequence[Series],
     problems: Iterable[Posed],
     *,
-    set_name: str = MAIN,
+    further: Mapping[str, Iterable[Posed]] | None = None,
 ) -> None:
     """Write metrics.json, summary.json, and as tables the values of each series and the problems.
 
-    The tables are what studies are joined by: see `frontier`.
+    The tables are what studies are joined by: see `frontier`. ``further`` are the problems of further sets by name.
     """
     names = arm_names([one.arm for one in series])
     rows = (
@@ -469,7 +469,11 @@ def write_study(
     shards.write_table(folder / VALUES_NAME, rows, kind="study-values", key=VALUES_NAME)
     shards.write_table(
         folder / PROBLEMS_NAME,
-        problem_rows(problems, set_name=set_name),
+        [
+            row
+            for name, posed in ({MAIN: problems} | {**(further or {})}).items()
+            for row in problem_rows(posed, set_name=name)
+        ],
         kind="study-problems",
         key=PROBLEMS_NAME,
     )

@@ -17,12 +17,12 @@ from pipeline_lib.sampling.accounting import arithmetic_of, engine_time, spent_i
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import digest_json, read_json, read_json_lines
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.attempts import MAIN
 from pipeline_lib.study.plan import (
     BASE,
     CONTROL,
     TRAINED,
     evaluation_draws,
-    folder_name,
     temperatures,
 )
 from pipeline_lib.study.policies import LENIENT, PathCounts, ks_of
@@ -126,7 +126,7 @@ def read_finished_run(workspace: Workspace, params: Params) -> FinishedRun:
     control = read_control_report(workspace.control) if params.train.control else None
     has_own_control = control is not None and not control.is_base
     draws = evaluation_draws(params, control_is_base=not has_own_control)
-    drawn = [folder_name(*draw, params) for draw in draws]
+    drawn = [case.folder(params) for case in draws]
     folders = {name: workspace.evaluation(name) for name in (BASE, CONTROL, TRAINED)}
     preparation = read_json(workspace.problems_report)
     policy = workspace.policy(params.rounds, rounds=params.rounds)
@@ -186,11 +186,13 @@ def _study(workspace: Workspace, params: Params) -> Study:
         "train.control": CONTROL in bases,
         "evaluate.ks": set(ks_of(study)),
         "temperatures": {one.settings["T"] for one in study.arms},
+        "evaluate.sets": {one.set for one in study.points} - {MAIN},
     }
     asked = {
         "train.control": params.train.control,
         "evaluate.ks": set(params.evaluate.ks),
         "temperatures": set(temperatures(params)),
+        "evaluate.sets": {one.dataset for one in params.evaluate.sets},
     }
     for name, value in asked.items():
         if made[name] != value:

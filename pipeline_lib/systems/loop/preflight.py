@@ -6,7 +6,7 @@ from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.loading import GENERATED
-from pipeline_lib.problems.splits import make_splits
+from pipeline_lib.problems.splits import evaluation_problems, make_splits
 from pipeline_lib.systems.stage import Run
 
 _PACKED = (".gguf", ".whl")
@@ -22,6 +22,8 @@ def check_run(run: Run, *, draws: bool = True) -> None:
     if params.prepare.dataset not in GENERATED:
         # The stage `prepare` checks golds, in another process.
         make_splits(params.prepare, seed=params.seed, gold_problem=lambda _: None)
+    for one in params.evaluate.sets:
+        evaluation_problems(one, seed=params.seed, gold_problem=lambda _: None)
     if params.bootstrap.model is not None:
         _check_model(params.bootstrap.model)
     check_own_engine(params.serve, is_started=draws)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pipeline_lib.store.files import write_json, write_text
 from pipeline_lib.store.folders import replaced
+from pipeline_lib.study.attempts import MAIN
 from pipeline_lib.study.pages.cost_figures import cost_figures
 from pipeline_lib.study.pages.figures import Plot
 from pipeline_lib.study.pages.page import (
@@ -140,7 +141,8 @@ def pass_at_k_curves(run: FinishedRun) -> dict[str, list[Point]]:
         arm: [
             one
             for one in run.study.points
-            if one.arm == arm and one.subset == ALL and one.measure.startswith("pass@")
+            if (one.arm, one.subset, one.set) == (arm, ALL, MAIN)
+            and one.measure.startswith("pass@")
         ]
         for arm in run.arms.values()
     }

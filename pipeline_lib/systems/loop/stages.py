@@ -116,6 +116,7 @@ LOOP = System(
                 "pipeline_lib.systems.loop.verify",
             ),
             inputs=("data/problems", "models/base", "models/control", "models/policy"),
+            imported=("data/raw",),
             params=(
                 *("seed", *_ENGINE, "sample", "verify"),
                 *("evaluate", "rounds", "train.control"),

@@ -5,8 +5,17 @@ from dataclasses import asdict
 
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Group
+from pipeline_lib.study.attempts import MAIN
 from pipeline_lib.study.headline import change, claims_of
-from pipeline_lib.study.plan import BASE, CONTROL, TRAINED, baselines, folder_name, temperatures
+from pipeline_lib.study.plan import (
+    BASE,
+    CONTROL,
+    TRAINED,
+    Case,
+    baselines,
+    evaluation_cases,
+    temperatures,
+)
 from pipeline_lib.study.policies import (
     LENIENT,
     PolicyScores,
@@ -25,32 +34,33 @@ _BASES = {BASE: BASE, CONTROL: CONTROL, TRAINED: POLICY}
 
 def loop_study(
     params: Params,
-    groups: Callable[[str, float], Sequence[Group]],
+    groups: Callable[[Case], Sequence[Group]],
     *,
     provenance: Mapping[str, str | None],
     seen: Mapping[str, frozenset[str]],
 ) -> tuple[Study, list[Series]]:
-    """The study of every policy at every temperature, and its series; groups of one policy are in memory at a time.
+    """The study of every policy at every temperature and on every set, and its series.
+
+    Groups of one case are in memory at a time.
 
     Args:
         params: of the run.
-        groups: judged paths by folder of a policy and temperature.
+        groups: judged paths of a case.
         provenance: see `Study.provenance`.
         seen: ids of evaluated problems that a training saw, by policy.
     """
-    scores: dict[tuple[str, float], PolicyScores] = {}
+    scores: dict[Case, PolicyScores] = {}
     votes: list[Series] = []
-    for temperature in temperatures(params):
-        for policy in _policies(params):
-            arm = Arm(
-                base=_BASES.get(policy, policy),
-                settings={"T": temperature},
-                seen=seen.get(policy, frozenset()),
-            )
-            judged = groups(policy, temperature)
-            found = scores[policy, temperature] = score_policy(arm, judged, params.evaluate)
-            if policy == TRAINED:
-                votes += vote_series(arm, found, judged)
+    for case in evaluation_cases(params):
+        arm = Arm(
+            base=_BASES.get(case.policy, case.policy),
+            settings={"T": case.temperature},
+            seen=seen.get(case.policy, frozenset()),
+        )
+        judged = groups(case)
+        found = scores[case] = score_policy(arm, judged, params.evaluate, set_name=case.set)
+        if case.policy == TRAINED and case.set == MAIN:
+            votes += vote_series(arm, found, judged)
     study = make_study(
         SYSTEM,
         series := [*(series for one in scores.values() for series in one.series), *votes],
@@ -59,40 +69,38 @@ def loop_study(
         seed=params.seed,
         provenance=provenance,
         left_out={
-            f"{policy} at temperature {temperature:g}: too few scored paths": one.counts.left_out
-            for (policy, temperature), one in scores.items()
+            f"{_named(case)} at temperature {case.temperature:g}: too few scored paths": one.counts.left_out
+            for case, one in scores.items()
         },
         compute={
-            "policies": {
-                folder_name(policy, temperature, params): asdict(one.counts)
-                for (policy, temperature), one in scores.items()
-            }
+            "policies": {case.folder(params): asdict(one.counts) for case, one in scores.items()}
         },
     )
     claims = loop_claims(study, max_k=max(params.evaluate.ks))
     return study.with_claims(claims), series
 
 
-def _policies(params: Params) -> Iterator[str]:
-    yield BASE
-    if params.train.control:
-        yield CONTROL
-    yield TRAINED
-    yield from baselines(params)
+def _named(case: Case) -> str:
+    return case.policy if case.set == MAIN else f"{case.policy} on {case.set}"
 
 
-def _contrasts(
-    params: Params, scores: Mapping[tuple[str, float], PolicyScores]
-) -> Iterator[Contrast]:
-    """The policy minus its control, the base and the baselines, then the control minus the base, by temperature."""
+def _contrasts(params: Params, scores: Mapping[Case, PolicyScores]) -> Iterator[Contrast]:
+    """The policy minus its control, the base and the baselines, then the control minus the base.
+
+    By temperature, then by further set.
+    """
     ks = sorted(params.evaluate.ks)
-    control = [CONTROL] if params.train.control else []
-    for temperature in temperatures(params):
-        for reference in (*control, BASE, *baselines(params)):
-            trained = scores[TRAINED, temperature]
-            yield from policy_contrasts(trained, scores[reference, temperature], ks)
-        for one in control:
-            yield from policy_contrasts(scores[one, temperature], scores[BASE, temperature], ks)
+    places = [
+        *((one, MAIN) for one in temperatures(params)),
+        *((params.sample.temperature, one.dataset) for one in params.evaluate.sets),
+    ]
+    for temperature, name in places:
+        own = {case.policy: one for case, one in scores.items() if case[1:] == (temperature, name)}
+        references = [one for one in (CONTROL, BASE, *baselines(params)) if one in own]
+        for reference in references:
+            yield from policy_contrasts(own[TRAINED], own[reference], ks)
+        if CONTROL in own:
+            yield from policy_contrasts(own[CONTROL], own[BASE], ks)
 
 
 def arm_at(study: Study, base: str, temperature: float) -> str | None:
@@ -115,7 +123,7 @@ def loop_claims(study: Study, *, max_k: int) -> Iterator[str]:
     strict = {
         (one.arm, one.reference, one.measure): one
         for one in study.differences
-        if one.subset == "all"
+        if one.subset == "all" and one.set == MAIN
     }
     for (arm, reference, measure), one in strict.items():
         is_coverage = measure == f"pass@{max_k}" and (arm, reference) == (head.arm, head.reference)
@@ -123,6 +131,10 @@ def loop_claims(study: Study, *, max_k: int) -> Iterator[str]:
             yield f"{change(one, study.level)}: {one.finding.value}."
     yield from _format_alone(study)
     yield from _sharper(study)
+    for one in study.differences:
+        own = (one.arm, one.reference, one.measure, one.subset)
+        if one.set != MAIN and own == (head.arm, head.reference, "pass@1", "all"):
+            yield f"{change(one, study.level)}: {one.finding.value}."
 
 
 def _format_alone(study: Study) -> Iterator[str]:
@@ -130,7 +142,7 @@ def _format_alone(study: Study) -> Iterator[str]:
         {
             (one.arm, one.reference): one
             for one in study.differences
-            if one.measure == "pass@1" and one.subset == subset
+            if (one.measure, one.subset, one.set) == ("pass@1", subset, MAIN)
         }
         for subset in ("all", LENIENT)
     )
@@ -152,7 +164,8 @@ def _sharper(study: Study) -> Iterator[str]:
     gains = {
         float(arms[one.arm].settings["T"]): one.finding is DifferenceFinding.GAIN
         for one in study.differences
-        if one.measure == "pass@1" and one.subset == "all" and arms[one.reference].base == base
+        if (one.measure, one.subset, one.set) == ("pass@1", "all", MAIN)
+        and arms[one.reference].base == base
     }
     highest = max((value for value, gained in gains.items() if gained), default=0.0)
     if any(value < highest and not gained for value, gained in gains.items()):

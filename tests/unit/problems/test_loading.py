@@ -94,8 +94,8 @@ def test_editions_of_a_contest_have_different_ids(tmp_path: pathlib.Path):
 
 
 def test_missing_folder_says_what_to_give(tmp_path: pathlib.Path):
-    """A missing path is named with its param."""
-    with pytest.raises(BadInputError, match=r"prepare\.source=.*/absent: no such folder"):
+    """A missing path is named."""
+    with pytest.raises(BadInputError, match=r"source .*/absent: no such folder"):
         load_splits("gsm8k", str(tmp_path / "absent"))
 
 
@@ -191,7 +191,7 @@ def test_unreachable_hub_says_what_to_do():
         check=True,
     )
     assert done.stdout.startswith("no-such-owner/no-such-set: neither a folder nor")
-    assert "set prepare.source to that folder" in done.stdout
+    assert "give that folder as the source" in done.stdout
     assert done.stdout.count("\n") == 1
 
 

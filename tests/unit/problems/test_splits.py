@@ -8,8 +8,10 @@ import pytest
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.params.evaluate import EvaluationSet
 from pipeline_lib.params.paths import CountdownParams, PrepareParams
-from pipeline_lib.problems.splits import Splits, make_splits
+from pipeline_lib.problems.splits import Splits, evaluation_problems, make_splits
+from pipeline_lib.sampling.splits import checked_problems
 
 
 def usable(_gold: Gold) -> None:
@@ -128,9 +130,9 @@ def test_nothing_left_is_an_error(tmp_path: pathlib.Path):
 
 
 def test_file_set_needs_a_folder():
-    """The param that is missing is named."""
-    with pytest.raises(BadInputError, match=r"prepare\.source is not set; mbpp needs"):
-        make_splits(PrepareParams(dataset="mbpp"), seed=7, gold_problem=usable)
+    """Unless it is known where it is published; the param that is missing is named."""
+    with pytest.raises(BadInputError, match=r"prepare\.source is not set; arc needs"):
+        make_splits(PrepareParams(dataset="arc"), seed=7, gold_problem=usable)
 
 
 def test_countdown_is_generated_without_repeats():
@@ -163,3 +165,38 @@ def test_long_solutions_are_left_out(tmp_path: pathlib.Path):
     assert all(int(problem.gold.answer) % 2 == 0 for problem in drawn)
     with pytest.raises(ValueError, match="max_steps=1; only solutions of dataset=gsm8k"):
         PrepareParams(dataset="math", source=str(tmp_path), max_steps=1)
+
+
+def test_an_evaluation_set_is_the_test_split_or_the_whole(tmp_path: pathlib.Path):
+    """Without a train file all are taken; a larger set holds the smaller one; unusable golds are listed."""
+    write_gsm8k(tmp_path, train=range(20), test=range(20, 30))
+
+    def drawn(problems=None, gold_problem=usable):
+        params = EvaluationSet(dataset="gsm8k", source=str(tmp_path), problems=problems)
+        return evaluation_problems(params, seed=7, gold_problem=gold_problem)
+
+    whole, none = drawn()
+    assert (len(whole), none) == (10, [])
+    assert {one.id.rpartition("-")[0] for one in whole} == {"gsm8k-test"}
+    assert ids(drawn(4)[0]) < ids(drawn(7)[0]) < ids(whole)
+    usable_ones, unusable = drawn(gold_problem=lambda gold: "odd" if gold.answer == "23" else None)
+    assert (len(usable_ones), unusable) == (9, [{"problem_id": "gsm8k-test-3", "reason": "odd"}])
+    (tmp_path / "test.jsonl").unlink()
+    assert len(drawn()[0]) == 20
+    with pytest.raises(BadInputError, match="no problem of gsm8k has a usable gold"):
+        drawn(gold_problem=lambda _: "odd")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "folder", "count"),
+    [
+        *(("aime24", "aime24", 30), ("aime25", "aime25", 30), ("aime26", "aime26", 30)),
+        *(("hmmt25", "hmmt25", 30), ("humaneval", "humaneval", 164), ("math500", "math500", 500)),
+        *(("mbpp", "mbpp", 500), ("gsm8k", "gsm8k", 1319), ("arc", "arc/arc-agi-2", 167)),
+    ],
+)
+def test_published_benchmarks_are_whole(dataset, folder, count, reference_data: pathlib.Path):
+    """Every problem is evaluated: no gold of them is unusable."""
+    params = EvaluationSet(dataset=dataset, source=str(reference_data / folder))
+    problems, unusable = checked_problems(params, seed=7)
+    assert (len(problems), unusable) == (count, [])

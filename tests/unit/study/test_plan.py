@@ -2,18 +2,18 @@
 
 import pytest
 
-from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.evaluate import EvaluateParams, EvaluationSet
 from pipeline_lib.params.paths import BootstrapParams, SampleParams
 from pipeline_lib.params.train import TrainParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.study.plan import evaluation_draws, folder_name, sampling_of
+from pipeline_lib.study.plan import evaluation_draws
 
 
 def planned(*, control_is_base=False, **sections):
     """Folder, temperature and shots of each draw, all with the number of paths of the evaluation."""
     params = Params(**sections)
     sampling = {
-        folder_name(*draw, params): sampling_of(*draw, params)
+        draw.folder(params): draw.sampling(params)
         for draw in evaluation_draws(params, control_is_base=control_is_base)
     }
     assert {one.num_paths for one in sampling.values()} == {params.evaluate.num_paths}
@@ -63,3 +63,19 @@ def test_a_temperature_is_given_once():
     """A repeated one is refused with its key."""
     with pytest.raises(ValueError, match=r"temperatures=\[0\.2, 0\.2\]"):
         EvaluateParams(temperatures=(0.2, 0.2))
+
+
+def test_further_sets_are_drawn_at_the_temperature_of_sampling():
+    """Without shots, which are of the run's data set; the draws of one policy come one after another."""
+    found = planned(
+        bootstrap=BootstrapParams(model="some/model"),
+        sample=SampleParams(temperature=0.7, shots=3),
+        evaluate=EvaluateParams(temperatures=(0.2,), sets=(EvaluationSet(dataset="aime24"),)),
+        train=TrainParams(control=False),
+    )
+    assert found["aime24/trained"] == (0.7, 0)
+    assert [*found] == [
+        *("base", "base-t0.2", "aime24/base"),
+        *("trained", "trained-t0.2", "aime24/trained"),
+        *("untouched-few-shot", "untouched-few-shot-t0.2"),
+    ]

@@ -5,7 +5,7 @@ the rest. Identical paths of a problem are shown once, with their count.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline_lib.records import FinishReason, Group, JudgedPath
 from pipeline_lib.study.pages.page import Example, ShownText, ShownTexts
@@ -37,7 +37,15 @@ def pick_examples(
     names = sorted(problem_ids(base_groups) & problem_ids(policy_groups))
     chosen = _choose(flips, names, limit)
     base, policy = (pick_groups(groups, set(chosen)) for groups in (base_groups, policy_groups))
-    return [_example(base[name], policy[name], changed.get(name, "")) for name in chosen]
+    return [
+        _example({"base": base[name], "policy": policy[name]}, tag=changed.get(name, ""))
+        for name in chosen
+    ]
+
+
+def first_examples(name: str, groups: Iterable[Group], *, limit: int) -> list[Example]:
+    """The first ``limit`` problems with the judged paths of the policy ``name``."""
+    return [_example({name: group}) for group in itertools.islice(groups, limit)]
 
 
 def _choose(flips: Flips, names: Sequence[str], limit: int) -> list[str]:
@@ -50,14 +58,14 @@ def _choose(flips: Flips, names: Sequence[str], limit: int) -> list[str]:
     return [*first, *(rest[index * len(rest) // room] for index in range(room))]
 
 
-def _example(base: Group, policy: Group, flip: str) -> Example:
-    problem = base.problem
+def _example(policies: Mapping[str, Group], *, tag: str = "") -> Example:
+    problem = next(iter(policies.values())).problem
     return Example(
         id=problem.id,
-        tag=flip,
+        tag=tag,
         question=_visible(problem.question),
         gold=_visible(problem.kind.show_gold(problem.gold)),
-        groups=[_policy("base", base), _policy("policy", policy)],
+        groups=[_policy(name, group) for name, group in policies.items()],
     )
 
 

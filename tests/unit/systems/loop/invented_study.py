@@ -28,7 +28,13 @@ def groups_of(letters: Sequence[str]) -> list[Group]:
     return [judged_group(f"p{index:03d}", one) for index, one in enumerate(letters)]
 
 
-def params_of(*, ks: tuple[int, ...] = (1,), control: bool = True, further: Sequence[float] = ()):
+def params_of(
+    *,
+    ks: tuple[int, ...] = (1,),
+    control: bool = True,
+    further: Sequence[float] = (),
+    sets: Sequence[str] = (),
+):
     """Params of a run with 500 resamples."""
     return Params.model_validate(
         {
@@ -37,6 +43,7 @@ def params_of(*, ks: tuple[int, ...] = (1,), control: bool = True, further: Sequ
                 "ks": ks,
                 "resamples": 500,
                 "temperatures": tuple(further),
+                "sets": tuple({"dataset": name} for name in sets),
             },
             "train": {"control": control},
         }
@@ -46,13 +53,13 @@ def params_of(*, ks: tuple[int, ...] = (1,), control: bool = True, further: Sequ
 def invented(
     groups: Mapping[tuple[str, float] | str, Sequence[Group]], params: Params
 ) -> tuple[Study, list[Series]]:
-    """The study of groups by folder (``base``, ``control``, ``trained``), or by folder and further temperature."""
+    """The study of groups by folder (``base``, ``aime24/base``), or by policy and further temperature."""
     return loop_study(
         params,
-        lambda policy, temperature: (
-            groups[policy]
-            if temperature == params.sample.temperature
-            else groups[policy, temperature]
+        lambda case: (
+            groups[case.folder(params)]
+            if case.temperature == params.sample.temperature
+            else groups[case.policy, case.temperature]
         ),
         provenance={"version": "1", "commit": None, "params_digest": "e4e4"},
         seen={},

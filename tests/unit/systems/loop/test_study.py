@@ -96,3 +96,23 @@ def test_a_gain_that_is_missing_at_a_lower_temperature_can_be_sharpness(
     assert ("sharper distribution" in text) is is_sharper
     assert study.headline.arm == "policy T=1"
     assert f"policy T={temperature:g}".replace("=0.", "=.") in [one.name for one in study.arms]
+
+
+def test_a_further_set_has_figures_and_a_sentence_of_its_own():
+    """A loss there changes neither the title nor the sentences about the test split."""
+    gain = {"base": ["cwww"] * 60, "control": ["cwww"] * 60, "trained": ["cccw"] * 60}
+    loss = {"base": ["cccw"] * 60, "control": ["ccww"] * 60, "trained": ["cwww"] * 60}
+    groups = {name: groups_of(letters) for name, letters in gain.items()}
+    alone, _ = invented(groups, params_of(ks=(1, 2)))
+    groups |= {f"aime24/{name}": groups_of(letters) for name, letters in loss.items()}
+    study, series = invented(groups, params_of(ks=(1, 2), sets=["aime24"]))
+    assert study.claims[: len(alone.claims)] == alone.claims
+    [sentence] = study.claims[len(alone.claims) :]
+    assert "pass@1 on aime24 of policy is 25.0 %, of control 50.0 %" in sentence.replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+    assert sentence.endswith("significantly lower.")
+    own = [one for one in study.points if one.set == "aime24"]
+    assert {one.arm for one in own} == {"base", "control", "policy"}
+    assert [one for one in study.points if one.set == "main"] == [*alone.points]
+    assert {one.set for one in series} == {"main", "aime24"}
