@@ -48,7 +48,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.systems.pacore.drive import solve_all, solve_in_lockstep
-from pipeline_lib.systems.pacore.evaluation import read_splits
+from pipeline_lib.systems.pacore.evaluation import read_problems
 from pipeline_lib.systems.pacore.rounds import Setting
 from pipeline_lib.systems.pacore.settings import open_setting
 from pipeline_lib.systems.pacore.solution import Question
@@ -253,7 +253,7 @@ def make_questions(engine: EmbeddedEngine, count: int) -> list[Question]:
         Question(
             id=problem.id, conversation=[Message.user(user_message(problem, engine.chat_format))]
         )
-        for problem in read_splits(Params(seed=SEED, prepare=prepare)).test
+        for problem in read_problems(Params(seed=SEED, prepare=prepare))[0]
     ]
 
 

@@ -189,6 +189,21 @@ def read_list(name: str, text: str | None, kind: type[Number], *, low: float) ->
     )
 
 
+def read_sets(text: str, problems: int | None) -> list[dict[str, object]]:
+    """Sections of ``evaluate.sets`` for `--dataset`, with ``problems`` of each; None: all.
+
+    Raises:
+        BadInputError: one is neither NAME nor NAME=SOURCE.
+    """
+    found: list[dict[str, object]] = []
+    for one in text.split(","):
+        name, equals, source = one.partition("=")
+        if not name or (equals and not source) or "/" in name:
+            raise BadInputError(f"--dataset {one}: give NAME, NAME=FOLDER or NAME=HUB_ID")
+        found.append({"dataset": name, "source": source or None, "problems": problems})
+    return found
+
+
 def read_named(text: str, form: str, *, option: str = "") -> tuple[str, str]:
     """Name and value of an argument.
 

@@ -1,7 +1,6 @@
 """`reasonloop benchmark`: pass@k of any model on whole data sets."""
 
 import pathlib
-from collections.abc import Iterator
 from typing import Annotated
 
 from cyclopts import Parameter, validators
@@ -12,12 +11,12 @@ from flows.cli.options import (
     EngineOption,
     ParamsOptions,
     read_list,
+    read_sets,
 )
 from flows.cli.orchestrated import orchestrated
 from flows.cli.tables import print_evaluation
 from pipeline_lib.engines.known.table import check_installed, engine_named
 from pipeline_lib.engines.running_engine import attach
-from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 
 
@@ -33,8 +32,8 @@ def benchmark(  # noqa: PLR0913 - one argument per option
     dataset: Annotated[
         str,
         Parameter(
-            help="Names of data sets, separated by commas; NAME=FOLDER or NAME=HUB_ID where a data set is not to be "
-            "fetched from where it is published."
+            help="Names of data sets, separated by commas; NAME=FOLDER or NAME=HUB_ID for another source than the one "
+            "where it is published."
         ),
     ],
     output: Annotated[
@@ -69,7 +68,7 @@ def benchmark(  # noqa: PLR0913 - one argument per option
     at_url = model.startswith(("http://", "https://"))
     loaded = params.load(
         {
-            "evaluate.sets": [*_sets(dataset, problems)],
+            "evaluate.sets": read_sets(dataset, problems),
             "evaluate.ks": [*read_list("k", k, int, low=1)] or None,
             "evaluate.num_paths": num_paths,
             "serve.engine": "url" if at_url else engine,
@@ -87,14 +86,6 @@ def benchmark(  # noqa: PLR0913 - one argument per option
 
         run_benchmark(run, name)
     print_evaluation(root)
-
-
-def _sets(text: str, problems: int | None) -> Iterator[dict[str, object]]:
-    for one in text.split(","):
-        name, equals, source = one.partition("=")
-        if not name or (equals and not source) or "/" in name:
-            raise BadInputError(f"--dataset {one}: give NAME, NAME=FOLDER or NAME=HUB_ID")
-        yield {"dataset": name, "source": source or None, "problems": problems}
 
 
 def _served(params: Params, name: str | None) -> tuple[str, Params]:

@@ -1,7 +1,6 @@
 """`reasonloop pacore base`, `train` and `evaluate`."""
 
 import pathlib
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
@@ -14,13 +13,13 @@ from flows.cli.options import (
     ModelFolder,
     ParamsOptions,
     Workers,
+    read_sets,
 )
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_counts, print_evaluation
 from flows.run.admission import check_trackers
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.sampling.prompts import user_message
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.systems.pacore.message_cache import read_cache
@@ -104,7 +103,7 @@ def train(
         say(text)
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 - one argument per option
     models: Annotated[
         tuple[str, ...],
         Parameter(help="Hugging Face folders or hub ids; at a url, one model's name there."),
@@ -114,14 +113,20 @@ def evaluate(
     output: Annotated[
         pathlib.Path, Parameter(help="Folder for metrics.json, report.html and the trials.")
     ],
+    dataset: Annotated[
+        str | None,
+        Parameter(
+            help="A whole data set: NAME, NAME=FOLDER or NAME=HUB_ID; default: the test split of prepare.dataset."
+        ),
+    ] = None,
     problems: Annotated[
-        int | None, Parameter(help="How many test problems.", validator=AT_LEAST_ONE)
+        int | None, Parameter(help="How many problems.", validator=AT_LEAST_ONE)
     ] = None,
     engine: EngineOption = None,
     workers: Workers = 2,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Compare synthesis with votes on the test problems of a data set; a killed evaluation continues.
+    """Compare synthesis with votes on problems of a data set; a killed evaluation continues.
 
     Each strategy of `pacore.evaluate` is compared with the best vote that draws no more tokens, reads and draws
     no more, or has no longer critical path; with several models, also with the votes of the others. The evaluation is
@@ -132,19 +137,30 @@ def evaluate(
 
         reasonloop pacore evaluate models/smollm2 --output reports/pacore --profile smol --problems 60
         reasonloop pacore evaluate models/base models/pacore --output reports/pacore --profile smol
+        reasonloop pacore evaluate models/smollm2 --dataset aime24 --output reports/aime24 --profile smol
     """
     if len(set(models)) < len(models):
         raise BadInputError(f"{' '.join(models)}: a model is given twice")
-    loaded = params.load({"prepare.test_problems": problems, "serve.engine": engine})
+    loaded = params.load(
+        {
+            "prepare.test_problems": problems,
+            "evaluate.sets": None if dataset is None else read_sets(dataset, problems),
+            "serve.engine": engine,
+        }
+    )
+    if dataset is not None and len(loaded.evaluate.sets) > 1:
+        raise BadInputError(
+            f"--dataset {dataset}: give one data set, and another --output for the next"
+        )
     from pipeline_lib.systems.pacore import evaluation  # noqa: PLC0415 - scipy is slow
 
-    splits = evaluation.read_splits(loaded)
-    if (note := split_notes(asdict(splits.report)).get("test")) is not None:
+    asked, note = evaluation.read_problems(loaded, is_whole=dataset is not None)
+    if note is not None:
         say(note)
     with progress_bar("pacore evaluate") as moved:
         evaluation.evaluate_models(
             {model: model for model in models},
-            splits.test,
+            asked,
             output,
             loaded,
             about=models[-1],

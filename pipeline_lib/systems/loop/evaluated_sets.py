@@ -48,12 +48,8 @@ def _write_set(run: Run, params: EvaluationSet) -> None:
     if manifests.current(table, kind=_KIND, key=key):
         return
     with record_unit(Unit(workspace=run.root, stage="evaluate", key=key)):
-        problems, unusable = checked_problems(params, seed=seed)
+        problems, note = checked_problems(params, seed=seed)
         rows = [problem.row() for problem in problems]
         shards.write_table(table, rows, kind=_KIND, key=key)
-    if unusable:
-        text = f"{params.dataset}: {len(unusable)} problems are left out, their golds cannot be verified against"
-        first = unusable[0]
-        record_event(
-            run.root, "note", text=f"{text} (first: {first['problem_id']}: {first['reason']})"
-        )
+    if note is not None:
+        record_event(run.root, "note", text=note)

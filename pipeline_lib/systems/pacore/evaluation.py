@@ -3,17 +3,17 @@
 import itertools
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from pipeline_lib.engines.chat_model import ChatModel, Message
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.splits import Splits
+from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.problems.trained import seen_in_training, trained_on
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import user_message
-from pipeline_lib.sampling.splits import checked_splits
+from pipeline_lib.sampling.splits import checked_problems, checked_splits
 from pipeline_lib.store.files import check_output, digest_json
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.store.shards import split
@@ -79,13 +79,20 @@ class _Judged:
     """By id; None: a call or the verifier failed."""
 
 
-def read_splits(params: Params) -> Splits:
-    """The splits of the data set of ``params``.
+def read_problems(
+    params: Params, *, is_whole: bool = False
+) -> tuple[Sequence[Problem], str | None]:
+    """The evaluated problems, and a note if there are fewer than wanted.
+
+    They are the test split of the data set of ``params``, or with ``is_whole`` the first of ``evaluate.sets``.
 
     Raises:
         BadInputError: the data set cannot be used.
     """
-    return checked_splits(params.prepare, seed=params.seed)
+    if is_whole:
+        return checked_problems(params.evaluate.sets[0], seed=params.seed)
+    splits = checked_splits(params.prepare, seed=params.seed)
+    return splits.test, split_notes(asdict(splits.report)).get("test")
 
 
 def evaluate_models(  # noqa: PLR0913 - what is evaluated and how

@@ -1,5 +1,6 @@
 """`reasonloop pacore evaluate` against a scripted server: strategies, shared calls, resume, the report."""
 
+import json
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.trained import write_record
 from pipeline_lib.store import shards
 from pipeline_lib.study.study import read_study
-from pipeline_lib.systems.pacore.evaluation import read_splits
+from pipeline_lib.systems.pacore.evaluation import read_problems
 from pipeline_lib.systems.pacore.message_cache import read_cache
 from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
 from tests.unit.systems.pacore.scripted_chat import chat_response
@@ -21,7 +22,7 @@ SETTINGS = [
     *("--set", "pacore.evaluate.widths=[[2],[4,2]]", "--set", "pacore.evaluate.plain_paths=6"),
     *("--set", "pacore.evaluate.rsa.population=3", "--set", "pacore.evaluate.rsa.subset=2"),
     *("--set", "pacore.evaluate.early_stop.minimum=2", "--set", "evaluate.resamples=200"),
-    *("--set", "report.num_examples=3", "--problems", str(NUM_PROBLEMS)),
+    *("--set", "report.num_examples=3", "--set", f"prepare.test_problems={NUM_PROBLEMS}"),
 ]
 
 
@@ -95,7 +96,7 @@ def test_a_cache_of_the_train_split_has_no_evaluated_problem(server, tmp_path):
         main(["sample", MODEL, "--output", str(cache), *arguments])
     assert stopped.value.code == 0
     cached = {question.problem.question for question in read_cache(cache, kind="math")}
-    evaluated = {problem.question for problem in read_splits(load_params(overrides=prepared)).test}
+    evaluated = {problem.question for problem in read_problems(load_params(overrides=prepared))[0]}
     assert len(cached) == 6
     assert not cached & evaluated
 
@@ -104,7 +105,7 @@ def test_problems_of_a_training_are_a_loud_line(server, tmp_path, monkeypatch, c
     """A model whose folder records the test problems: in the terminal, in the metrics and on the page."""
     monkeypatch.chdir(tmp_path)
     params = load_params(overrides=[one for one in SETTINGS if one.startswith("prepare.")])
-    asked = list(read_splits(params).test)[:NUM_PROBLEMS]
+    asked = read_problems(params)[0][:NUM_PROBLEMS]
     (tmp_path / MODEL).mkdir(parents=True)
     write_record(tmp_path / MODEL, asked, start="hub")
     assert evaluate(server, tmp_path / "report") == 0
@@ -114,6 +115,20 @@ def test_problems_of_a_training_are_a_loud_line(server, tmp_path, monkeypatch, c
     for text in (capsys.readouterr().out, page, " ".join(study.claims)):
         assert loud in " ".join(text.split())
     assert {one.num_seen for one in study.arms} == {NUM_PROBLEMS}
+
+
+def test_a_whole_data_set_is_answered(server, tmp_path, capsys):
+    """All 30 problems of a contest without a train split; one data set an evaluation."""
+    (tmp_path / "aime24").mkdir()
+    rows = [{"problem": f"What is {n}+1?", "answer": str(n + 1)} for n in range(30)]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (tmp_path / "aime24" / "test.jsonl").write_text("".join(lines), "utf-8")
+    whole = ("--dataset", f"aime24={tmp_path / 'aime24'}", "--problems", "30")
+    assert evaluate(server, tmp_path / "report", *whole) == 0
+    study = read_study(tmp_path / "report" / "metrics.json")
+    assert {one.n for one in study.differences} == {30}
+    assert evaluate(server, tmp_path / "report", "--dataset", "aime24,aime25") == 2
+    assert "--dataset aime24,aime25: give one data set" in capsys.readouterr().err
 
 
 def test_a_failed_call_leaves_its_problem_out(server, tmp_path):
