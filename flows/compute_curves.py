@@ -1,5 +1,7 @@
 """Test-time compute on a policy of a finished workspace: draw, search, judge, measure, curves."""
 
+from collections.abc import Iterable
+
 from prefect import flow
 
 from flows.parallel.draws import sample_and_verify
@@ -9,7 +11,7 @@ from flows.run.guard import run_guard
 from pipeline_lib.params.evaluate import Strategy
 from pipeline_lib.systems.loop.stages import LOOP
 from pipeline_lib.systems.loop.test_time.measures import STAGE, ComputePart, ComputeShard
-from pipeline_lib.systems.loop.test_time.studies import PolicyName
+from pipeline_lib.systems.loop.test_time.studies import Studied
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.gpu import gpu_slot
@@ -24,25 +26,29 @@ from tasks.test_time import (
     search_shard,
     write_compute_report,
     write_curves,
+    write_sets,
 )
 
 _DRAWN = "drawn"
 
 
-def run_compute_curves(run: Run, policies: tuple[PolicyName, ...]) -> None:
+def run_compute_curves(run: Run, policies: Iterable[Studied]) -> None:
     """Compute the curves of each policy and their report; finished work is reused."""
     runner = task_runner(run.params.execution)
     with cluster(run.params.execution, run.root):
         for policy in policies:
-            with timed_stage(run.root, STAGE, draw=policy):
+            with timed_stage(run.root, STAGE, draw=policy.name):
                 compute_curves.with_options(task_runner=runner)(run, policy)
     write_compute_report(run.workspace)
 
 
-@flow(name="compute-curves", flow_run_name="compute-curves-{policy}")
-def compute_curves(run: Run, policy: PolicyName) -> None:
+@flow(
+    name="compute-curves", flow_run_name="compute-curves-{policy.name}", validate_parameters=False
+)
+def compute_curves(run: Run, policy: Studied) -> None:
     """Draw, search, judge and measure for one policy."""
     with run_guard(LOOP, run):
+        write_sets(run)
         drawn = _part(run, policy, _DRAWN)
         sample_and_verify(drawn)
         _measure(run, plan_part(drawn))
@@ -87,7 +93,7 @@ def _measure(run: Run, shards: list[ComputeShard]) -> None:
     seal_measures(measured)
 
 
-def _searches(run: Run, policy: PolicyName) -> list[ComputePart]:
+def _searches(run: Run, policy: Studied) -> list[ComputePart]:
     """One tree search covers all budgets; beam search runs once per budget."""
     test_time = run.params.test_time
     searches = []
@@ -104,26 +110,24 @@ def _searches(run: Run, policy: PolicyName) -> list[ComputePart]:
 
 def _part(
     run: Run,
-    policy: PolicyName,
+    policy: Studied,
     name: str,
     *,
     strategy: Strategy | None = None,
     budget: int = 0,
 ) -> ComputePart:
-    params, workspace = run.params, run.workspace
-    trained = workspace.policy(params.rounds, rounds=params.rounds)
-    sample = params.sample
+    sample = run.params.sample
     if strategy is None:
-        paths = max(params.test_time.budgets)
+        paths = max(run.params.test_time.budgets)
         sample = sample.model_copy(update={"num_paths": paths, "shots": 0})
     return ComputePart(
         run=run,
-        name=f"{name} {policy}",
-        seed_name=STAGE,  # both policies use the same seeds
-        policy=policy,
-        problems=workspace.problems("test"),
-        folders=workspace.compute(policy, name),
-        model=str(workspace.base if policy == "base" else trained),
+        name=f"{name} {policy.name}",
+        seed_name=STAGE,  # all policies use the same seeds
+        policy=policy.name,
+        problems=policy.problems,
+        folders=run.workspace.compute(policy.name, name),
+        model=policy.model,
         stage=STAGE,
         sample=sample,
         strategy=strategy,

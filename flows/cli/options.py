@@ -30,6 +30,7 @@ Workers = Annotated[int, Parameter(help="Verifier processes.", validator=AT_LEAS
 Model = Annotated[
     str, Parameter(help="A Hugging Face folder or hub id; at a url, the model's name there.")
 ]
+ANY_MODEL = "A Hugging Face folder or hub id, or the address of a running server, as in http://host:8000/v1."
 EngineOption = Annotated[
     Engine | None, Parameter(help="Rollout engine; default: serve.engine of the params file.")
 ]

@@ -10,9 +10,10 @@ from types import FrameType
 from typing import Any
 
 from flows.run.terminal import say
-from pipeline_lib.engines.known.table import engine_named
-from pipeline_lib.engines.running_engine import RunningEngine, serving_engine
+from pipeline_lib.engines.known.table import check_installed, engine_named
+from pipeline_lib.engines.running_engine import RunningEngine, attach, serving_engine
 from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.whole import Params
 
 QUESTION = "What is 6 times 7?"
 
@@ -46,6 +47,32 @@ def reported_engine(
                 shown.append(reason)
 
         yield running, report
+
+
+def with_served_model(params: Params, model: str) -> tuple[str, Params]:
+    """The name of a model and the params to draw from it; for a server at a URL with its name there.
+
+    Args:
+        params: of the command.
+        model: a folder, a hub id, a name at ``serve.url``, or the URL of a server.
+
+    Raises:
+        BadInputError: the model is not served, or is not named while several are.
+        ReasonloopError: the server does not answer.
+    """
+    at_url = {"engine": "url", "url": model} if is_url(model) else {}
+    serve = params.serve.model_copy(update=at_url)
+    if not engine_named(serve.engine).is_external:
+        return model, params
+    serve = serve.model_copy(update={"model": serve.model if at_url else model})
+    check_installed(serve)
+    name = attach(serve, by_chat=serve.tokenizer is None).endpoint.model
+    return name, params.model_copy(update={"serve": serve.model_copy(update={"model": name})})
+
+
+def is_url(model: str) -> bool:
+    """True for the address of a server."""
+    return model.startswith(("http://", "https://"))
 
 
 def show_request(base_url: str, route: str, body: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
-"""`reasonloop compute-curves` on a finished workspace."""
+"""`reasonloop compute-curves` on a finished workspace, and on any model."""
 
+import json
 import pathlib
 import shutil
 
@@ -120,3 +121,39 @@ def test_bad_arguments_are_one_line(refused, finished_run, arguments, words):
 def test_a_workspace_without_a_run_is_bad_input(refused, tmp_path):
     """The message names the missing file and the remedy."""
     assert "reasonloop run" in refused("compute-curves", "--workspace", tmp_path)
+
+
+def test_any_model_on_a_data_set(finished_run, reasonloop, tmp_path):
+    """Every strategy for a given model, whose folder is no run; the oracle is marked as an upper bound."""
+    (tmp_path / "gsm8k").mkdir()
+    rows = [{"question": f"What is {n}+2?", "answer": f"#### {n + 2}"} for n in range(5)]
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (tmp_path / "gsm8k" / "test.jsonl").write_text("".join(lines), "utf-8")
+    root = tmp_path / "curves"
+    asked = ("--dataset", f"gsm8k={tmp_path / 'gsm8k'}", "--problems", "3")
+    done = reasonloop(
+        "compute-curves", Workspace(finished_run).base, *asked, "--workspace", root, *OPTIONS
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    study = read_study(root / "reports" / "compute-model" / "metrics.json")
+    assert {one.n for one in study.points} == {3}
+    assert {"one path", "majority paths=4", "oracle paths=4", "tree paths=4"} < {
+        one.name for one in study.arms
+    }
+    assert [one.name for one in study.arms if one.upper_bound] == [
+        f"oracle paths={budget}" for budget in (1, 2, 4)
+    ]
+    assert str(root / "reports" / "compute-model" / "report.html") in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("models/base",), "MODEL and --dataset: give both"),
+        (("--dataset", "gsm8k"), "MODEL and --dataset: give both"),
+        (("models/base", "--dataset", "gsm8k,math500"), "give one data set"),
+    ],
+)
+def test_a_model_needs_one_data_set(arguments, complaint, refused, tmp_path):
+    """Before anything is started."""
+    assert complaint in refused("compute-curves", *arguments, "--workspace", tmp_path)

@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 from flows.cli.options import (
+    ANY_MODEL,
     AT_LEAST_ONE,
     DEFAULT_PARAMS,
     EngineOption,
@@ -14,18 +15,14 @@ from flows.cli.options import (
     read_sets,
 )
 from flows.cli.orchestrated import orchestrated
+from flows.cli.serving import with_served_model
 from flows.cli.tables import print_evaluation
-from pipeline_lib.engines.known.table import check_installed, engine_named
-from pipeline_lib.engines.running_engine import attach
-from pipeline_lib.params.whole import Params
 
 
 def benchmark(  # noqa: PLR0913 - one argument per option
     model: Annotated[
         str,
-        Parameter(
-            help="A Hugging Face folder or hub id, or the address of a running server, as in http://host:8000/v1."
-        ),
+        Parameter(help=ANY_MODEL),
     ],
     /,
     *,
@@ -65,19 +62,15 @@ def benchmark(  # noqa: PLR0913 - one argument per option
         reasonloop benchmark models/policy --dataset math500=data/math500 --k 1,4 --problems 100 --output bench
         reasonloop benchmark http://host:8000/v1 --dataset gsm8k --k 1 --num-paths 1 --output bench
     """
-    at_url = model.startswith(("http://", "https://"))
     loaded = params.load(
         {
             "evaluate.sets": read_sets(dataset, problems),
             "evaluate.ks": [*read_list("k", k, int, low=1)] or None,
             "evaluate.num_paths": num_paths,
-            "serve.engine": "url" if at_url else engine,
-            "serve.url": model if at_url else None,
+            "serve.engine": engine,
         }
     )
-    name = model
-    if engine_named(loaded.serve.engine).is_external:
-        name, loaded = _served(loaded, None if at_url else model)
+    name, loaded = with_served_model(loaded, model)
     from pipeline_lib.systems.loop.benchmark import BENCHMARK  # noqa: PLC0415 - scipy is slow
 
     root = output.resolve()
@@ -86,20 +79,3 @@ def benchmark(  # noqa: PLR0913 - one argument per option
 
         run_benchmark(run, name)
     print_evaluation(root)
-
-
-def _served(params: Params, name: str | None) -> tuple[str, Params]:
-    """The name of the model at ``serve.url``, and the params with it.
-
-    Args:
-        params: with the address.
-        name: None: ``serve.model``, or the only model there.
-
-    Raises:
-        BadInputError: there is no address, the model is not served, or it is not named while several are.
-        ReasonloopError: the server does not answer.
-    """
-    serve = params.serve.model_copy(update={"model": name or params.serve.model})
-    check_installed(serve)
-    name = attach(serve, by_chat=serve.tokenizer is None).endpoint.model
-    return name, params.model_copy(update={"serve": serve.model_copy(update={"model": name})})
