@@ -92,29 +92,32 @@ def attach(serve: ServeParams, *, by_chat: bool) -> AttachedEngine:
         ReasonloopError: the server does not answer.
     """
     assert serve.url is not None  # by `check_installed`
-    # Stripped: httpx quotes a malformed header in its error.
-    key = (environment(serve.api_key_env) or "").strip()
-    probes = Probes(
-        base_url=serve.url.rstrip("/"),
-        headers={"Authorization": f"Bearer {key}"} if key else {},
-        through_proxy=True,
-    )
+    probes = probes_of(serve.url, serve.api_key_env)
     try:
-        model = _model_name(serve, probes.models())
+        model = model_name(serve.model, probes.models(), key="serve", url=serve.url)
         probes.draw_token(model, timeout_s=serve.start_timeout_s, by_chat=by_chat)
     except NoAnswerError as error:
-        message = str(error).replace(key, "***") if key else str(error)
-        raise ReasonloopError(f"serve.url: {message}") from None
+        raise ReasonloopError(f"serve.url: {probes.masked(error)}") from None
     endpoint = Endpoint(engine=serve.engine, base_url=probes.base_url, model=model, identity=model)
     return AttachedEngine(endpoint=endpoint)
 
 
-def _model_name(serve: ServeParams, served: list[str]) -> str:
-    if serve.model is not None and serve.model in served:
-        return serve.model
-    if serve.model is None and len(served) == 1:
-        return served[0]
-    wanted = f"does not serve {serve.model}" if serve.model else "does not serve exactly one model"
-    raise BadInputError(
-        f"serve.model: {serve.url} {wanted}; it serves {', '.join(served) or 'none'}"
+def probes_of(url: str, api_key_env: str) -> Probes:
+    """Probes of a server that runs elsewhere, with the key of an environment variable."""
+    # Stripped: httpx quotes a malformed header in its error.
+    key = (environment(api_key_env) or "").strip()
+    return Probes(
+        base_url=url.rstrip("/"),
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        through_proxy=True,
     )
+
+
+def model_name(wanted: str | None, served: list[str], *, key: str, url: str) -> str:
+    """``wanted``, or the only model that is served; BadInputError about the params ``key`` if there is none."""
+    if wanted is not None and wanted in served:
+        return wanted
+    if wanted is None and len(served) == 1:
+        return served[0]
+    fault = f"does not serve {wanted}" if wanted else "does not serve exactly one model"
+    raise BadInputError(f"{key}.model: {url} {fault}; it serves {', '.join(served) or 'none'}")

@@ -52,6 +52,8 @@ class Strategy(StrEnum):
     SINGLE = "single"
     ORACLE = "oracle"
     """Best of N by the verifier: an upper bound, since it needs the gold."""
+    REWARD = "reward"
+    """Best of N by a served reward model."""
     LIKELIHOOD = "likelihood"
     MEAN_LOGPROB = "mean-logprob"
     SELF_CERTAINTY = "self-certainty"
@@ -65,6 +67,8 @@ class Strategy(StrEnum):
 
 RESCORING = frozenset({Strategy.SELF_CERTAINTY, Strategy.CERTAINTY_VOTE, Strategy.BORDA_VOTE})
 """Strategies that need a scoring pass of the policy over every path."""
+SCORING = RESCORING | {Strategy.REWARD}
+"""Strategies that read every path again."""
 
 
 class BeamParams(Section):
@@ -89,10 +93,25 @@ class TreeParams(Section):
     """Value of a rollout: the share of rollouts with the same answer, or the certainty of the policy."""
 
 
+class RewardParams(Section):
+    """A reward model that runs as a server: vLLM, or one with its route ``/classify``."""
+
+    url: str | None = None
+    """Its address, with the version, as in ``http://host:8001/v1``."""
+    model: str | None = None
+    """Its name there; null: the only one."""
+    api_key_env: str = "REWARD_API_KEY"
+    """Environment variable with the API key of the server."""
+    timeout_s: Positive = 600.0
+    """Of one score."""
+
+
 class StrategyParams(Section):
     """Strategies of test-time compute, and their budgets."""
 
-    strategies: Annotated[tuple[Strategy, ...], Field(min_length=1)] = tuple(Strategy)
+    strategies: Annotated[tuple[Strategy, ...], Field(min_length=1)] = tuple(
+        one for one in Strategy if one is not Strategy.REWARD
+    )
     budgets: Annotated[tuple[Count, ...], Field(min_length=1)] = (1, 2, 4, 8, 16, 32)
     """Points of each curve: paths of a problem, branches of a beam, rollouts of a tree."""
     max_subsets: Count = 500
@@ -106,6 +125,8 @@ class StrategyParams(Section):
     """Steps after which a branch is completed without further branching."""
     beam: BeamParams = BeamParams()
     tree: TreeParams = TreeParams()
+    reward: RewardParams = RewardParams()
+    """The reward model of the strategy ``reward``."""
 
     @property
     def beam_budgets(self) -> list[int]:
@@ -115,6 +136,8 @@ class StrategyParams(Section):
     @override
     def faults(self) -> Iterator[str]:
         yield from repetition(strategies=self.strategies, budgets=self.budgets)
+        if Strategy.REWARD in self.strategies and self.reward.url is None:
+            yield "strategies holds reward, and reward.url is null; give the address of the reward model"
 
 
 class ReportParams(Section):

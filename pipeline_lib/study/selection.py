@@ -40,6 +40,8 @@ class CandidatePath:
     """Sum of token log-probabilities (natural log); None if the engine reports none."""
     self_certainty: float | None
     """Mean KL divergence of next-token distributions from uniform, nats; None if not measured."""
+    reward: float | None = None
+    """By a reward model; None if not measured."""
 
 
 Measure = Callable[[CandidatePath], float]
@@ -211,6 +213,12 @@ def self_certainty(candidate: CandidatePath) -> float:
     return candidate.self_certainty
 
 
+def reward(candidate: CandidatePath) -> float:
+    """By a reward model."""
+    assert candidate.reward is not None
+    return candidate.reward
+
+
 def borda_weights(values: Sequence[float], *, power: float) -> list[float]:
     """Rank r of n by value has weight (n - r + 1)^power; ties get the mean weight.
 
@@ -234,6 +242,7 @@ def make_selectors(params: StrategyParams) -> Mapping[Strategy, Selector]:
         Strategy.LIKELIHOOD: BestOf(likelihood),
         Strategy.MEAN_LOGPROB: BestOf(mean_logprob),
         Strategy.SELF_CERTAINTY: BestOf(self_certainty),
+        Strategy.REWARD: BestOf(reward),
         Strategy.MAJORITY: MajorityVote(),
         Strategy.LIKELIHOOD_VOTE: WeightedVote(lambda one: math.exp(mean_logprob(one))),
         Strategy.CERTAINTY_VOTE: WeightedVote(self_certainty),

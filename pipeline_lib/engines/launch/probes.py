@@ -55,6 +55,11 @@ class Probes:
         """The address without the version, for metrics and SGLang's own routes."""
         return self.base_url.rstrip("/").removesuffix("/v1")
 
+    def masked(self, error: NoAnswerError) -> str:
+        """The message of an error without the API key."""
+        key = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        return str(error).replace(key, "***") if key else str(error)
+
     def models(self) -> list[str]:
         """Model names that requests may use now, adapters included."""
         answer = self._send("GET", f"{self.base_url}/models", timeout_s=_QUICK_S)
@@ -102,9 +107,9 @@ class Probes:
         """Request a route that answers 200 only while the engine computes."""
         self._send("GET", f"{self.root_url}{path}", timeout_s=timeout_s)
 
-    def post(self, path: str, body: Mapping[str, Any], *, timeout_s: float) -> None:
-        """Send a command; the error holds the server's own message."""
-        self._send("POST", f"{self.root_url}{path}", body=body, timeout_s=timeout_s)
+    def post(self, path: str, body: Mapping[str, Any], *, timeout_s: float) -> httpx.Response:
+        """The response to a command; an error holds the server's own message."""
+        return self._send("POST", f"{self.root_url}{path}", body=body, timeout_s=timeout_s)
 
     def _send(
         self, method: str, url: str, *, timeout_s: float, body: Mapping[str, Any] | None = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.evaluate import RESCORING, Strategy, StrategyParams
+from pipeline_lib.params.evaluate import SCORING, Strategy, StrategyParams
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.seeding import child_seed
@@ -33,6 +33,7 @@ _VOTE = MajorityVote()
 _ARMS: Mapping[Strategy, tuple[str, Mapping[str, str]]] = {
     Strategy.SINGLE: ("one path", {}),
     Strategy.ORACLE: ("oracle", {}),
+    Strategy.REWARD: ("best of N", {"scorer": "reward"}),
     Strategy.LIKELIHOOD: ("best of N", {"scorer": "likelihood"}),
     Strategy.MEAN_LOGPROB: ("best of N", {"scorer": "mean-logprob"}),
     Strategy.SELF_CERTAINTY: ("best of N", {"scorer": "self-certainty"}),
@@ -157,6 +158,7 @@ def _candidate(member: JudgedPath, source: PathTable) -> CandidatePath:
         tokens=path.completion_tokens,
         logprob=path.logprob,
         self_certainty=measure.self_certainty,
+        reward=measure.reward,
     )
 
 
@@ -221,7 +223,7 @@ def expected_cost(problem: Candidates, point: Point) -> StudyCost:
     longest = mean_longest(tokens, budget)
     return StudyCost(
         drawn=budget * mean,
-        prompt=prompt + (budget * (prompt + mean) if strategy in RESCORING else 0.0),
+        prompt=prompt + (budget * (prompt + mean) if strategy in SCORING else 0.0),
         critical=longest,
         longest=prompt + longest,
     )

@@ -1,15 +1,17 @@
 """Label-free measures of paths: the number of the answer, and the policy's self-certainty."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from pipeline_lib.engines.chat_model import ChatFormat, ScoredText, Scorer
+from pipeline_lib.engines.chat_model import ChatFormat, Conversation, Message, ScoredText, Scorer
 from pipeline_lib.records import FinishReason, Path, Problem, Row
-from pipeline_lib.sampling.prompts import render
+from pipeline_lib.sampling.prompts import instruction, render
 from pipeline_lib.verify.dispatch import AnswerBook, Verifier
 
 KIND = "measures"
+RewardOf = Callable[[Sequence[Conversation]], Sequence[float]]
+"""Rewards of the last turns of conversations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,8 @@ class PathMeasure:
     """Number of its answer among the problem's distinct answers; None without an answer."""
     self_certainty: float | None
     """None if not requested."""
+    reward: float | None = None
+    """By a reward model; None if not requested."""
 
     def row(self) -> Row:
         """Flat form."""
@@ -46,17 +50,34 @@ def measure_paths(
     paths: Sequence[Path],
     verifier: Verifier,
     rescoring: Rescoring | None,
+    reward: RewardOf | None = None,
 ) -> list[PathMeasure]:
     """One measure per path, in order; answers are numbered per problem."""
     asked = {problem.id: problem for problem in problems}
     books = {problem.id: AnswerBook(kind=problem.kind, verifier=verifier) for problem in problems}
     answers = [books[path.problem_id].number(path.text) for path in paths]
-    certainties = _certainties(asked, paths, rescoring) if rescoring else [None] * len(paths)
+    unknown: list[float | None] = [None] * len(paths)
+    certainties = _certainties(asked, paths, rescoring) if rescoring else unknown
+    rewards: Sequence[float | None] = unknown
+    if reward is not None:
+        rewards = reward(
+            [
+                (
+                    Message.user(instruction(asked[path.problem_id])),
+                    Message.assistant(path.text),
+                )
+                for path in paths
+            ]
+        )
     return [
         PathMeasure(
-            problem_id=path.problem_id, index=path.index, answer=answer, self_certainty=certainty
+            problem_id=path.problem_id,
+            index=path.index,
+            answer=answer,
+            self_certainty=certainty,
+            reward=value,
         )
-        for path, answer, certainty in zip(paths, answers, certainties, strict=True)
+        for path, answer, certainty, value in zip(paths, answers, certainties, rewards, strict=True)
     ]
 
 

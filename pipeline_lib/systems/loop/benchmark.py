@@ -1,6 +1,6 @@
 """pass@k of one model on whole data sets, in a folder of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
 from pipeline_lib.engines.known.table import engine_named
@@ -100,13 +100,14 @@ def write_benchmark(draws: list[Draw]) -> Study:
         },
         compute={"policies": {name: asdict(one.counts) for name, one in scores.items()}},
     )
-    study = study.with_claims((*_claims(study), *trained_on({model: model}, asked)))
+    claims = _claims(study, {name: len(own) for name, own in problems.items()})
+    study = study.with_claims((*claims, *trained_on({model: model}, asked)))
     write_study(run.root, study, series, (), further=problems)
     write_page(run.root / REPORT_NAME, study, Page(title=f"pass@k of {model}", examples=examples))
     return study
 
 
-def _claims(study: Study) -> Iterator[str]:
+def _claims(study: Study, asked: Mapping[str, int]) -> Iterator[str]:
     for one in study.points:
         if (one.measure, one.subset) == ("pass@1", "all"):
-            yield f"pass@1 on {one.set}: {score(one.interval)}, {one.n} problems."
+            yield f"pass@1 on {one.set}: {score(one.interval)}, {one.n} of {asked[one.set]} problems scored."

@@ -178,6 +178,7 @@ def scripted_server(port: int = 0) -> Iterator[ScriptedServer]:
             Route("/v1/models", script.list_models),
             Route("/v1/completions", script.complete, methods=["POST"]),
             Route("/v1/chat/completions", script.complete, methods=["POST"]),
+            Route("/classify", script.complete, methods=["POST"]),
         ]
     )
     config = uvicorn.Config(app, log_level="critical", lifespan="off")

@@ -27,8 +27,10 @@ from pipeline_lib.study.selection import (
 SELECTORS = make_selectors(StrategyParams())
 
 
-def candidate(answer, *, tokens=10, logprob=-1.0, certainty=1.0):
-    return CandidatePath(answer=answer, tokens=tokens, logprob=logprob, self_certainty=certainty)
+def candidate(answer, *, tokens=10, logprob=-1.0, certainty=1.0, reward=None):
+    return CandidatePath(
+        answer=answer, tokens=tokens, logprob=logprob, self_certainty=certainty, reward=reward
+    )
 
 
 def test_likelihood_and_its_mean_disagree_about_length():
@@ -43,6 +45,14 @@ def test_equals_share_the_choice():
     three = [candidate(i, certainty=c) for i, c in enumerate([2.0, 1.0, 2.0])]
     assert BestOf(self_certainty).choose(three) == [0.5, 0, 0.5]
     assert SELECTORS[Strategy.SINGLE].choose(three) == [1 / 3] * 3
+
+
+def test_the_highest_reward_is_chosen():
+    """Also below zero; of two of the three paths it is the better one."""
+    three = [candidate(i, reward=r) for i, r in enumerate([-2.0, -0.5, -1.0])]
+    assert SELECTORS[Strategy.REWARD].choose(three) == [0, 1, 0]
+    chances = mean_choice(SELECTORS[Strategy.REWARD], three, 2, max_subsets=9, seed=7)
+    assert chances == pytest.approx([0, 2 / 3, 1 / 3])
 
 
 def test_majority_shares_evenly_between_answers_then_within():
@@ -113,6 +123,7 @@ candidates = st.lists(
         tokens=st.integers(1, 4),
         logprob=st.sampled_from([-4.0, -2.0, -1.0]),
         self_certainty=st.sampled_from([1.0, 2.0, 5.0]),
+        reward=st.sampled_from([-1.0, 0.0, 2.0]),
     ),
     min_size=1,
     max_size=7,

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from pipeline_lib.engines.client.reward_model import open_reward_model
 from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.engines.embedded.scoring import PolicyScorer
 from pipeline_lib.engines.identity import model_identity
-from pipeline_lib.params.evaluate import RESCORING, Strategy
+from pipeline_lib.params.evaluate import RESCORING, RewardParams, Strategy
 from pipeline_lib.records import Path
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
@@ -35,6 +36,13 @@ class ComputePart(Draw):
         """True if a strategy needs the policy's certainty of these paths."""
         return self.strategy is None and bool(RESCORING & {*self.run.params.test_time.strategies})
 
+    @property
+    def rewarded(self) -> RewardParams | None:
+        """The reward model that scores these paths."""
+        test_time = self.run.params.test_time
+        asked = self.strategy is None and Strategy.REWARD in test_time.strategies
+        return test_time.reward if asked else None
+
 
 ComputeShard: TypeAlias = Shard[ComputePart]
 
@@ -58,7 +66,11 @@ def _key(shard: ComputeShard) -> str:
     paths = shards.shard_manifest(part.folders.paths, shard.index).digest
     return stage_key(
         __name__,
-        params={"verify": part.run.params.verify.model_dump(), "rescored": part.rescored},
+        params={
+            "verify": part.run.params.verify.model_dump(),
+            "rescored": part.rescored,
+            "rewarded": part.rewarded and part.rewarded.model_dump(),
+        },
         inputs={**digests(part), "paths": paths},
     )
 
@@ -71,7 +83,11 @@ def measure(shard: ComputeShard) -> None:
         paths = [Path.from_row(row) for row in shards.read_shard(part.folders.paths, shard.index)]
         with pooled_verifier(part.run.params.verify) as verifier:
             measured = path_measures.measure_paths(
-                shard.problems(), paths, verifier, _rescoring(part)
+                shard.problems(),
+                paths,
+                verifier,
+                _rescoring(part),
+                open_reward_model(part.rewarded).score if part.rewarded else None,
             )
         return Rows(rows=[one.row() for one in measured])
 

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline_lib.engines.client.reward_model import open_reward_model
 from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import RESCORING, Strategy
@@ -58,7 +59,9 @@ def policies_of_run(workspace: Workspace, params: Params, names: Sequence[str]) 
 
     Raises:
         BadInputError: one of them is missing or incomplete.
+        ReasonloopError: a reward model does not answer.
     """
+    _check_reward_model(params)
     trained = workspace.policy(params.rounds, rounds=params.rounds)
     folders, problems = {"base": workspace.base, "trained": trained}, workspace.problems("test")
     found = [Studied(name=name, model=str(folders[name]), problems=problems) for name in names]
@@ -75,10 +78,17 @@ def model_from_outside(workspace: Workspace, params: Params, model: str) -> Stud
 
     Raises:
         BadInputError: a strategy of ``test_time`` needs a model in this process.
+        ReasonloopError: a reward model does not answer.
     """
     _check_strategies(params)
+    _check_reward_model(params)
     [asked] = params.evaluate.sets
     return Studied(name="model", model=model, problems=workspace.evaluation_problems(asked.dataset))
+
+
+def _check_reward_model(params: Params) -> None:
+    if Strategy.REWARD in params.test_time.strategies:
+        open_reward_model(params.test_time.reward)
 
 
 def _check_strategies(params: Params) -> None:

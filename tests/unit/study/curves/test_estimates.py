@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.evaluate import Strategy, StrategyParams
+from pipeline_lib.params.evaluate import RewardParams, Strategy, StrategyParams
 from pipeline_lib.records import Group, JudgedPath
 from pipeline_lib.sampling.compute_cost import Cost as PathCost
 from pipeline_lib.study import search, selection
@@ -51,6 +51,7 @@ def synthetic_table(letters_by_problem, *, costs=False, num_answers=3):
             index=index,
             answer=(index * 7 + len(name)) % num_answers,
             self_certainty=float((index * 5) % 4),
+            reward=float((index * 3) % 4) - 2,
         ).row()
         for name, index in places
     ]
@@ -75,7 +76,11 @@ def synthetic_input(params, drawn, searched):
     return read_candidates(synthetic_table(drawn), found, num_paths=max(params.budgets))
 
 
-PARAMS = StrategyParams(budgets=(1, 2, 4))
+PARAMS = StrategyParams(
+    strategies=tuple(Strategy),
+    budgets=(1, 2, 4),
+    reward=RewardParams(url="http://127.0.0.1:8001/v1"),
+)
 LETTERS = {"p": "cwwc", "q": "wwww", "r": "cccw"}
 
 
