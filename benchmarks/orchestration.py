@@ -36,8 +36,8 @@ def clocked(seconds: Seconds, name: str) -> Iterator[None]:
 
 def bare(root: pathlib.Path, params: Params) -> Seconds:
     """Sample, verify and build by calling the functions behind the tasks."""
-    from flows.parallel.draws import round_draw  # noqa: PLC0415 - after the server's address is set
     from pipeline_lib.systems.loop import build, sample, verify  # noqa: PLC0415 - after the server's address is set
+    from pipeline_lib.systems.loop.draw import round_draw  # noqa: PLC0415 - after the server's address is set
 
     run = Run(root=root, params=params)
     draw = round_draw(run)

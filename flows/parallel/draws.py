@@ -11,7 +11,7 @@ from prefect.futures import PrefectFuture
 
 from flows.parallel.fan_out import Chain, map_bounded
 from flows.ray.runners import asking_for, shards_in_flight, task_runner
-from pipeline_lib.systems.loop.draw import Draw, Shard
+from pipeline_lib.systems.loop.draw import Draw, Shard, round_draw
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
 from tasks.loop import (
@@ -31,7 +31,7 @@ DrawAll = Callable[[Iterable[Shard[Draw]]], list[Shard[Draw]]]
 def sample(draw: Draw) -> None:
     """Draw the paths of all shards."""
     in_flight = shards_in_flight(draw.run.params.execution)
-    with _asking_to_sample(draw.run):
+    with _asking_to_sample(draw):
         drawn = _drawn(draw, partial(map_bounded, sample_shard, in_flight=in_flight))
     seal_paths(drawn)
 
@@ -54,10 +54,10 @@ def verify(draw: Draw) -> None:
 )
 def _sample_and_verify(draw: Draw) -> None:
     """Draw the paths of all shards, and judge the paths of each shard as soon as they are written."""
-    run, execution = draw.run, draw.run.params.execution
+    execution = draw.run.params.execution
 
     def submit_sampling(shard: Shard[Draw]) -> PrefectFuture[Shard[Draw]]:
-        with _asking_to_sample(run):
+        with _asking_to_sample(draw):
             return sample_shard.submit(shard)
 
     def submit_verification(shard: Shard[Draw]) -> PrefectFuture[Shard[Draw]]:
@@ -73,10 +73,10 @@ def _sample_and_verify(draw: Draw) -> None:
 
 def sample_and_verify(draw: Draw) -> None:
     """Draw and judge, on the runner of the params; the result equals `sample`, then `verify`."""
-    params = draw.run.params
+    execution = draw.run.params.execution
     # While a server draws, the tasks of sampling only wait, beside a full set of verifiers.
-    waiting = 0 if draws_in_workers(params.serve) else params.execution.workers
-    runner = task_runner(params.execution, waiting=waiting)
+    waiting = 0 if draws_in_workers(draw.serve) else execution.workers
+    runner = task_runner(execution, waiting=waiting)
     _sample_and_verify.with_options(task_runner=runner)(draw)
 
 
@@ -85,9 +85,10 @@ def draw_each(draws: Iterable[Draw]) -> None:
     for model, together in itertools.groupby(draws, key=lambda draw: draw.model):
         own = [*together]
         run = own[0].run
-        several = len(own) > 1 and not draws_in_workers(run.params.serve)
+        started = not (draws_in_workers(own[0].serve) or own[0].sample.drawn_by_server)
+        several = len(own) > 1 and started
         wanted = several and not all(shard.done for draw in own for shard in plan_sampling(draw))
-        with endpoint_for(run.params.serve, run.root, model=model, wanted=wanted) as endpoint:
+        with endpoint_for(own[0].serve, run.root, model=model, wanted=wanted) as endpoint:
             for draw in own:
                 sample_and_verify(replace(draw, endpoint=endpoint))
 
@@ -112,27 +113,13 @@ def _do_round(stage: Flow[[Draw], None], run: Run) -> None:
         stage.with_options(task_runner=task_runner(run.params.execution))(round_draw(run))
 
 
-def round_draw(run: Run) -> Draw:
-    """The draw of a round of the loop."""
-    name = f"round-{run.round_number}"
-    return Draw(
-        run=run,
-        name=name,
-        seed_name=name,
-        problems=run.workspace.problems("train"),
-        model=str(run.start),
-        folders=run.folders,
-        sample=run.params.sample,
-    )
-
-
 def _drawn(draw: Draw, draw_all: DrawAll) -> list[Shard[Draw]]:
     """All shards, drawn by ``draw_all`` while the engine is up, which the draw may have already."""
     shards = plan_sampling(draw)
     if draw.endpoint is not None:
         return draw_all(shards)
     with endpoint_for(
-        draw.run.params.serve,
+        shards[0].draw.serve,
         draw.run.root,
         model=draw.model,
         wanted=not all(shard.done for shard in shards),
@@ -140,10 +127,10 @@ def _drawn(draw: Draw, draw_all: DrawAll) -> list[Shard[Draw]]:
         return draw_all([shard.at(endpoint) for shard in shards])
 
 
-def _asking_to_sample(run: Run) -> AbstractContextManager[None]:
+def _asking_to_sample(draw: Draw) -> AbstractContextManager[None]:
     """Tasks of sampling draw on a device of their own, or wait for a server."""
-    draws = draws_in_workers(run.params.serve)
-    return asking_for(run.params.execution, "sample", uses_gpu=draws, waits=not draws)
+    draws = draws_in_workers(draw.serve)
+    return asking_for(draw.run.params.execution, "sample", uses_gpu=draws, waits=not draws)
 
 
 def _timed(draw: Draw, stage: str) -> AbstractContextManager[None]:

@@ -1,6 +1,7 @@
 """Loading from Hugging Face folders and hub ids: tokenizers, chat templates, models."""
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +49,14 @@ def load_tokenizer(source: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a Hugging Face folder or hub id. BadInputError: there is none that can be read."""
     tokenizer: PreTrainedTokenizerBase = load_pretrained(AutoTokenizer.from_pretrained, source)
     return tokenizer
+
+
+def vocabulary_digest(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Digest of how texts become token ids: equal for tokenizers that differ in their chat template alone."""
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    parts = ("added_tokens", "normalizer", "pre_tokenizer", "model")
+    content = json.dumps([backend[part] for part in parts], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def load_pretrained(loader: Callable[..., Any], source: str, **options: Any) -> Any:

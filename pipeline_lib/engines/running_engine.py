@@ -84,8 +84,10 @@ def check_model(model: str) -> None:
         raise BadInputError(f"model {model}: no such folder; give one, or a hub id")
 
 
-def attach(serve: ServeParams, *, by_chat: bool) -> AttachedEngine:
+def attach(serve: ServeParams, *, by_chat: bool, key: str = "serve") -> AttachedEngine:
     """The server at ``serve.url``, after it has drawn a token by its chat or its completion route.
+
+    Errors are about the params ``key``.
 
     Raises:
         BadInputError: ``serve.model`` is not served, or is null while several models are.
@@ -94,10 +96,10 @@ def attach(serve: ServeParams, *, by_chat: bool) -> AttachedEngine:
     assert serve.url is not None  # by `check_installed`
     probes = probes_of(serve.url, serve.api_key_env)
     try:
-        model = model_name(serve.model, probes.models(), key="serve", url=serve.url)
+        model = model_name(serve.model, probes.models(), key=key, url=serve.url)
         probes.draw_token(model, timeout_s=serve.start_timeout_s, by_chat=by_chat)
     except NoAnswerError as error:
-        raise ReasonloopError(f"serve.url: {probes.masked(error)}") from None
+        raise ReasonloopError(f"{key}.url: {probes.masked(error)}") from None
     endpoint = Endpoint(engine=serve.engine, base_url=probes.base_url, model=model, identity=model)
     return AttachedEngine(endpoint=endpoint)
 

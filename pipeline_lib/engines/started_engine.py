@@ -50,7 +50,7 @@ def connect(endpoint: Endpoint, serve: ServeParams, *, model: str) -> "OpenAIMod
         endpoint=endpoint,
         serve=serve,
         chat_format=chat_format_of(tokenizer),
-        encode=encode,
+        encode=None if serve.send_text else encode,
         context_tokens=declared_context(pathlib.Path(source)),
     )
 

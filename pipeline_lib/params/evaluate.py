@@ -8,6 +8,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole, repetition
+from pipeline_lib.params.serve import address_faults
 
 
 class EvaluationSet(Section):
@@ -104,6 +105,10 @@ class RewardParams(Section):
     """Environment variable with the API key of the server."""
     timeout_s: Positive = 600.0
     """Of one score."""
+
+    @override
+    def faults(self) -> Iterator[str]:
+        yield from address_faults(self.url, self.api_key_env)
 
 
 class StrategyParams(Section):

@@ -7,6 +7,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole, head_faults
+from pipeline_lib.params.serve import address_faults
 
 
 class CountdownParams(Section):
@@ -94,6 +95,30 @@ class BootstrapParams(Section):
             )
 
 
+class ServerParams(Section):
+    """A running OpenAI-compatible server whose model draws the paths of the rounds: a teacher, or the base elsewhere."""
+
+    url: str | None = None
+    """Its address, with the version, as in ``http://host:8000/v1``; null: the policy draws its own paths."""
+    model: str | None = None
+    """The model's name there; required with ``url``."""
+    revision: str | None = None
+    """Which model of this name: paths of another revision are drawn anew."""
+    tokenizer: str | None = None
+    """Hugging Face folder or id with the model's tokenizer. Prompts are sent as token ids if it is the
+    policy's tokenizer, else as messages, or as text if it has no chat template; null: as messages."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """Environment variable with the API key."""
+    relative_cost: Positive = 1.0
+    """Processor time of a token of this model, in tokens of the policy: the control trains for as much."""
+
+    @override
+    def faults(self) -> Iterator[str]:
+        yield from address_faults(self.url, self.api_key_env)
+        if self.url is not None and self.model is None:
+            yield "model is null; name the model at url, which is part of what the paths are known by"
+
+
 class SampleParams(Section):
     """Sampling of paths."""
 
@@ -110,6 +135,12 @@ class SampleParams(Section):
     """Paths decoded together by the embedded engine."""
     keep_tokens: bool = False
     """Store each path's token ids and log-probabilities, where the engine reports them."""
+    server: ServerParams = ServerParams()
+
+    @property
+    def drawn_by_server(self) -> bool:
+        """True if the model of a server draws the paths, not the policy."""
+        return self.server.url is not None
 
 
 class MathLimits(Section):

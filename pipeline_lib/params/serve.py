@@ -14,6 +14,15 @@ _SECRET_OPTIONS = {"--api-key", "--hf-token"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+def address_faults(url: str | None, api_key_env: str) -> Iterator[str]:
+    """Secrets in the address of a server, or in place of the name of a variable."""
+    # Params are recorded by Prefect and in the report, so the messages do not show the values.
+    if "@" in urlsplit(url or "").netloc:
+        yield "url holds a user or password; put the key into the api_key_env variable"
+    if not _VARIABLE.fullmatch(api_key_env):
+        yield "api_key_env is no name of a variable; the key itself does not belong here"
+
+
 class ServeParams(Section):
     """The rollout engine: which one, its address, timeouts, prices and budget."""
 
@@ -26,6 +35,8 @@ class ServeParams(Section):
     tokenizer: str | None = None
     """Hugging Face folder or id with the tokenizer of the model at ``url``, to render prompts; null:
     the server renders them, by its chat route."""
+    send_text: bool = False
+    """Send prompts that ``tokenizer`` renders as text, not as token ids."""
     api_key_env: str = "OPENAI_API_KEY"
     """Environment variable with the API key of the server at ``url``."""
     port: Annotated[int, Field(ge=1, le=65535)] = 8300
@@ -55,11 +66,7 @@ class ServeParams(Section):
             yield (
                 f"budget_money={self.budget_money} with both prices 0; set the prices, or budget_tokens"
             )
-        # Params are recorded by Prefect and in the report, so the messages do not show the values.
-        if "@" in urlsplit(self.url or "").netloc:
-            yield "url holds a user or password; put the key into the api_key_env variable"
-        if not _VARIABLE.fullmatch(self.api_key_env):
-            yield "api_key_env is no name of a variable; the key itself does not belong here"
+        yield from address_faults(self.url, self.api_key_env)
         for option in self.options:
             name = option.partition("=")[0].replace("_", "-")
             if name in _SECRET_OPTIONS:

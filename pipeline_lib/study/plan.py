@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipeline_lib.params.paths import SampleParams
+from pipeline_lib.params.paths import SampleParams, ServerParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.study.attempts import MAIN
 
 BASE, CONTROL, TRAINED = "base", "control", "trained"
 UNTOUCHED, FEW_SHOT = "untouched", "untouched few-shot"
+TEACHER = "teacher"
 
 
 class Case(NamedTuple):
@@ -32,6 +33,7 @@ class Case(NamedTuple):
                 "num_paths": params.evaluate.num_paths,
                 "temperature": self.temperature,
                 "shots": params.sample.shots if self.policy == FEW_SHOT else 0,
+                "server": params.sample.server if self.policy == TEACHER else ServerParams(),
             }
         )
 
@@ -69,7 +71,9 @@ def temperatures(params: Params) -> tuple[float, ...]:
 
 
 def baselines(params: Params) -> Iterator[str]:
-    """Baselines of a given model: as it is, if the base was taught the answer format, and with shots."""
+    """The model of a server that draws the paths; a given model as it is, if the base was taught, and with shots."""
+    if params.sample.drawn_by_server:
+        yield TEACHER
     if params.bootstrap.model is None:
         return
     if params.bootstrap.format_steps:

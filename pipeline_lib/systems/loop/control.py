@@ -82,7 +82,8 @@ def _plan_budget(run: Run) -> Tokens:
         rows = shards.iter_table(run.workspace.problems("train"))
         lengths = prompt_lengths(map(Problem.from_row, rows), run.workspace.base)
         prompt = sum(tokens for _, tokens in lengths)
-    a_round = Tokens(drawn=int(prompt + drawn)) + plan_tokens(
+    cost = run.params.sample.server.relative_cost
+    a_round = Tokens(drawn=int((prompt + drawn) * cost)) + plan_tokens(
         run.params.train,
         prompt_tokens=prompt / counts["requests"],
         path_tokens=drawn / counts["rows"],

@@ -2,9 +2,11 @@
 
 import pathlib
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pipeline_lib.params.paths import SampleParams
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.store import shards
 from pipeline_lib.store.reuse import Unit
@@ -13,6 +15,14 @@ from pipeline_lib.systems.stage import Run
 
 if TYPE_CHECKING:  # verdicts do not depend on the code of engines
     from pipeline_lib.engines.identity import Endpoint
+
+
+class Route(StrEnum):
+    """What is sent to a server as a prompt."""
+
+    IDS = "ids"
+    MESSAGES = "messages"
+    TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +43,45 @@ class Draw:
     """Stage whose time and events both parts count towards; None: ``sample`` and ``verify``."""
     endpoint: "Endpoint | None" = None
     """Server of the model; None: the embedded engine of the worker."""
+    route: Route = Route.MESSAGES
+    """How prompts are sent to ``sample.server``, which `teacher.with_route` finds out."""
+
+    @property
+    def serve(self) -> ServeParams:
+        """The engine: of the run, or the server of ``sample.server``."""
+        serve, server = self.run.params.serve, self.sample.server
+        if not self.sample.drawn_by_server:
+            return serve
+        rendered_here = self.route is not Route.MESSAGES
+        return serve.model_copy(
+            update={
+                "engine": "url",
+                "url": server.url,
+                "model": server.model,
+                "api_key_env": server.api_key_env,
+                "tokenizer": server.tokenizer if rendered_here else None,
+                "send_text": self.route is Route.TEXT,
+            }
+        )
 
     @property
     def examples(self) -> pathlib.Path:
         """Table of worked problems, of which ``sample.shots`` begin each prompt."""
         return self.run.workspace.problems("bootstrap")
+
+
+def round_draw(run: Run) -> Draw:
+    """The draw of a round of the loop."""
+    name, sample = f"round-{run.round_number}", run.params.sample
+    return Draw(
+        run=run,
+        name=name,
+        seed_name=name,
+        problems=run.workspace.problems("train"),
+        model=sample.server.model or str(run.start),
+        folders=run.folders,
+        sample=sample,
+    )
 
 
 AnyDraw = TypeVar("AnyDraw", bound=Draw)

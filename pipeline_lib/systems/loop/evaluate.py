@@ -13,6 +13,7 @@ from pipeline_lib.study.attempts import MAIN
 from pipeline_lib.study.plan import (
     BASE,
     CONTROL,
+    TEACHER,
     TRAINED,
     Case,
     baselines,
@@ -108,6 +109,7 @@ def _models(run: Run) -> dict[str, str]:
         CONTROL: str(run.workspace.control),
         TRAINED: str(run.workspace.policy(run.params.rounds, rounds=run.params.rounds)),
         **dict.fromkeys(baselines(run.params), run.params.bootstrap.model or ""),
+        **({TEACHER: name} if (name := run.params.sample.server.model) else {}),
     }
 
 

@@ -3,10 +3,11 @@
 import pathlib
 
 from pipeline_lib.engines.known.table import check_own_engine
-from pipeline_lib.engines.running_engine import check_model
+from pipeline_lib.engines.running_engine import attach, check_model
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.loading import GENERATED
 from pipeline_lib.problems.splits import evaluation_problems, make_splits
+from pipeline_lib.systems.loop.draw import round_draw
 from pipeline_lib.systems.stage import Run
 
 _PACKED = (".gguf", ".whl")
@@ -27,6 +28,9 @@ def check_run(run: Run, *, draws: bool = True) -> None:
     if params.bootstrap.model is not None:
         _check_model(params.bootstrap.model)
     check_own_engine(params.serve, is_started=draws)
+    if draws and params.sample.drawn_by_server:
+        draw = round_draw(run)
+        attach(draw.serve, by_chat=draw.sample.server.tokenizer is None, key="sample.server")
 
 
 def _check_model(model: str) -> None:

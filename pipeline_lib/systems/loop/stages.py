@@ -101,6 +101,7 @@ LOOP = System(
             inputs=("data/problems", "data/paths", "models/base"),
             params=(
                 *("seed", "rounds", "bootstrap.model", "bootstrap.validation_fraction"),
+                "sample.server.relative_cost",
                 *(f"train.{name}" for name in _CONTROL),
             ),
             outputs=("models/control",),
