@@ -22,8 +22,8 @@ from flows.run.admission import check_trackers
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BudgetReachedError
 from pipeline_lib.params.train import Method
-from pipeline_lib.systems.loop.build_file import build_file
-from pipeline_lib.systems.loop.sample_file import SampledSplit, sample_to_file
+from pipeline_lib.systems.loop.by_hand.build import build_file
+from pipeline_lib.systems.loop.by_hand.sample import SampledSplit, sample_to_file
 from pipeline_lib.verify.lines import LineSummary, verify_lines
 
 _SHOWN_DISAGREEMENTS = 10
@@ -180,7 +180,7 @@ def train(
     """
     loaded = params.load({"train.method": method})
     check_trackers(loaded.execution)
-    from pipeline_lib.systems.loop.train_file import train_on_file  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.systems.loop.by_hand.train import train_on_file  # noqa: PLC0415 - torch is slow
 
     with progress_bar("train") as moved:
         summary = train_on_file(base, rows, output.resolve(), loaded, progress=moved)

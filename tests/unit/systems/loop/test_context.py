@@ -8,8 +8,8 @@ from pipeline_lib.params_file import load_params
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import read_json, write_json
 from pipeline_lib.systems.loop import context
+from pipeline_lib.systems.loop.by_hand.sample import sample_to_file
 from pipeline_lib.systems.loop.context import check_context, check_rows
-from pipeline_lib.systems.loop.sample_file import sample_to_file
 from pipeline_lib.train.weights.gguf_import import import_gguf
 from tests.unit.train.weights.gguf_files import tiny_llama, write_gguf
 

@@ -12,7 +12,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.records import JudgedPath
 from pipeline_lib.sampling.prompts import render
 from pipeline_lib.store.files import read_json_lines, write_json_lines
-from pipeline_lib.systems.loop.build_file import build_file
+from pipeline_lib.systems.loop.by_hand.build import build_file
 from pipeline_lib.train.rows.builders import BuildContext, TrainData, build
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.lines import groups_from_lines, verify_lines

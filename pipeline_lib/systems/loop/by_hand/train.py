@@ -11,7 +11,7 @@ from pipeline_lib.records import Problem, Row
 from pipeline_lib.store.files import digest_json, numbered_json_lines
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
-from pipeline_lib.systems.loop.build_file import warm_start_file
+from pipeline_lib.systems.loop.by_hand.build import warm_start_file
 from pipeline_lib.systems.loop.train import training_settings
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
 from pipeline_lib.train.phases import Progress

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.loop.train_file import train_on_file
+from pipeline_lib.systems.loop.by_hand.train import train_on_file
 
 PAIR = {"prompt": "2,3=5\n", "chosen": "2+3=5", "rejected": "3-2=5"}
 

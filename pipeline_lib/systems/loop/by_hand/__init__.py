@@ -1,0 +1,1 @@
+"""The steps of the loop on files, outside of a workspace."""
