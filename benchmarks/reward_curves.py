@@ -1,13 +1,13 @@
 """Best of N by a reward model, beside votes, searches and the verifier: a language model behind a server.
 
-On word problems, whose paths are the policy's own: sample and judge train problems, train a reward model on pairs of
-right and wrong paths with TRL's RewardTrainer, serve it by vLLM and the policy by ``reasonloop serve``, then
-``reasonloop compute-curves`` at the policy's address on test problems that no pair is of. Every step keeps its file,
-so the same command resumes. About half an hour on two cores:
+On word problems: teach a language model the answer format (``reasonloop stage bootstrap``), sample and judge train
+problems, train a reward model on pairs of right and wrong paths with TRL's RewardTrainer, serve it by vLLM and the
+policy by ``reasonloop serve``, then ``reasonloop compute-curves`` at the policy's address on test problems that no
+pair is of. Every step keeps its file, so the same command resumes. About half an hour on two cores:
 
-    python -m benchmarks.reward_curves --model models/smollm2 --folder /tmp/reward --problems 20
+    python -m benchmarks.reward_curves --folder /tmp/reward --problems 20
 
-Needs ``make model`` and ``make serve-env``.
+Needs ``make model``, whose model is the one of profile ``smol``, and ``make serve-env``.
 """
 
 import json
@@ -45,27 +45,30 @@ Turns = list[dict[str, str]]
 def main() -> None:
     """Make what is missing, then print the tables of the curves."""
     parser = make_parser(__doc__)
-    parser.add_argument("--model", default="models/smollm2")
     parser.add_argument("--folder", type=pathlib.Path, required=True)
     parser.add_argument("--problems", type=int, default=20)
     parser.add_argument("--train-problems", type=int, default=120)
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    run = folder / "run"
+    model = run / "models" / "base"
+    for stage in ("prepare", "bootstrap"):
+        _reasonloop("stage", stage, "--workspace", run, *PROFILE)
     paths, verdicts = folder / "paths.jsonl", folder / "verdicts.jsonl"
     if not paths.exists():
         sizes = ("--num-paths", "8", "--problems", str(arguments.train_problems))
         _reasonloop(
-            *("sample", arguments.model, "--split", "train", "--output", paths, *sizes, *PROFILE),
+            *("sample", model, "--split", "train", "--output", paths, *sizes, *PROFILE),
             *("--set", "sample.shots=0"),
         )
     if not verdicts.exists():
         _reasonloop("verify", paths, "--output", verdicts)
     reward = folder / "reward"
     if not (reward / "config.json").exists():
-        _train(arguments.model, _pairs(paths, verdicts), reward)
+        _train(str(model), _pairs(paths, verdicts), reward)
     asked = _write_problems(folder / "problems", arguments.problems)
-    with _policy(arguments.model, folder), _reward_model(reward, folder):
+    with _policy(str(model), folder), _reward_model(reward, folder):
         _reasonloop(
             *(
                 "compute-curves",
@@ -74,7 +77,7 @@ def main() -> None:
                 f"gsm8k={asked}",
             ),
             *("--workspace", folder / "curves", *PROFILE),
-            *("--set", f"serve.tokenizer={arguments.model}"),
+            *("--set", f"serve.tokenizer={model}"),
             *("--set", f"test_time.reward.url=http://127.0.0.1:{REWARD_PORT}/v1"),
             *("--set", "test_time.budgets=[1,2,4,8]"),
             *("--set", f"test_time.strategies=[{','.join(STRATEGIES)}]"),

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Group
 from pipeline_lib.study.attempts import MAIN
-from pipeline_lib.study.headline import change, claims_of
+from pipeline_lib.study.headline import change, claims_of, is_unsolved
 from pipeline_lib.study.plan import (
     BASE,
     CONTROL,
@@ -112,7 +112,7 @@ def loop_claims(study: Study, *, max_k: int) -> Iterator[str]:
     """Sentences: the gain over the control, coverage, the gain over the base and at further temperatures."""
     yield from claims_of(study)
     head = study.headline
-    if head is None or (head.of_arm == head.of_reference == 0):
+    if head is None or is_unsolved(study):
         return
     bases = {one.name: one.base for one in study.arms}
     if bases[head.reference] != CONTROL:
@@ -127,7 +127,8 @@ def loop_claims(study: Study, *, max_k: int) -> Iterator[str]:
     }
     for (arm, reference, measure), one in strict.items():
         is_coverage = measure == f"pass@{max_k}" and (arm, reference) == (head.arm, head.reference)
-        if one is not head and (measure == "pass@1" or (is_coverage and max_k > 1)):
+        is_claimed = measure == "pass@1" or (is_coverage and max_k > 1)
+        if one is not head and is_claimed and (one.of_arm or one.of_reference):
             yield f"{change(one, study.level)}: {one.finding.value}."
     yield from _format_alone(study)
     yield from _sharper(study)

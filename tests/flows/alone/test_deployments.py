@@ -337,12 +337,13 @@ def checkout(site, tmp_path):
 
 
 def test_reproduce_commits_and_pushes(worker, checkout):
-    """`reproduce/on-demand` runs the stages, and leaves a commit of dvc.lock alone, upstream, whose
+    """`reproduce/on-demand` runs the stages, and leaves a commit of both lock files alone, upstream, whose
     data is in the remote; a changed file is refused before any work.
     """
     asked = {"repository": str(checkout.folder), "targets": ["report"]}
     worker.awaited(worker.start("reproduce/on-demand", **asked), "Completed")
-    assert checkout.git("show", "--name-only", "--format=").strip() == "dvc.lock"
+    committed = checkout.git("show", "--name-only", "--format=").split()
+    assert committed == ["dvc.lock", "stages.lock.yaml"]
     assert checkout.git("status", "--porcelain") == ""
     assert checkout.git("rev-parse", "HEAD") == checkout.git("rev-parse", "@{upstream}")
     assert any((checkout.folder.parent / "store").rglob("*"))

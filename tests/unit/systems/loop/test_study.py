@@ -71,6 +71,21 @@ def test_nothing_solved_claims_nothing():
     assert "points" not in text
 
 
+def test_what_is_solved_at_one_temperature_alone_is_said():
+    """Nothing at the first: its differences of zero and zero are in no further sentence."""
+    nothing = {name: groups_of(["wwww"] * 60) for name in ("base", "trained")}
+    solved = {
+        ("base", 0.2): groups_of(["cwww"] * 60),
+        ("trained", 0.2): groups_of(["cccw"] * 60),
+    }
+    params = params_of(ks=(1, 2), control=False, further=[0.2])
+    title, *claims = invented(nothing | solved, params)[0].claims
+    text = " ".join(claims).replace("\N{NO-BREAK SPACE}", " ")
+    assert title == "No significant gain of policy (T = 1) over base (T = 1) in pass@1"
+    assert "pass@1 of policy (T = .2) is 75.0 %, of base (T = .2) 25.0 %" in text
+    assert text.count(": 0.0 points,") == 1
+
+
 RISE = {"base": ["cwww", "ccww"] * 60, "trained": ["cccw", "cccc"] * 60}
 STILL = {"base": ["cccw"] * 120, "trained": ["cccw", "ccwc"] * 60}
 
