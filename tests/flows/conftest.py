@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,9 +188,14 @@ def finished_run(reasonloop, tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture(scope="session")
-def two_rounds(reasonloop, tmp_path_factory) -> pathlib.Path:
-    """The workspace of a smoke run on Ray: two rounds of SFT, worked solutions among their rows."""
+def two_rounds(reasonloop, finished_run, tmp_path_factory) -> pathlib.Path:
+    """The workspace of a smoke run on Ray: two rounds of SFT, worked solutions among their rows.
+
+    From problems and base of the finished run, whose keys are the same.
+    """
     workspace = tmp_path_factory.mktemp("two-rounds")
+    for part in ("data/problems", "models/base"):
+        shutil.copytree(finished_run / part, workspace / part)
     done = reasonloop(
         *("run", "--workspace", workspace, "--profile", "smoke", "--runner", "ray"),
         *("--set", "rounds=2", "--set", "train.method=sft", "--set", "train.steps=4"),
