@@ -17,7 +17,7 @@ from tests.faults.workspaces import TINY
 
 SECRETS = (
     # Read or removed by reasonloop.
-    *("OPENAI_API_KEY", "VLLM_API_KEY"),
+    *("OPENAI_API_KEY", "REWARD_API_KEY", "VLLM_API_KEY"),
     *("REASONLOOP_WEBHOOK_URL", "REASONLOOP_SLACK_URL", "REASONLOOP_EMAIL_URL"),
     # Read by its libraries.
     *("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "WANDB_API_KEY", "COMET_API_KEY", "NEPTUNE_API_TOKEN"),

@@ -34,6 +34,7 @@ def drawn_by(url, workspace, *more):
     )
 
 
+@pytest.mark.slow
 def test_a_whole_run_learns_from_a_teacher(finished_run, begun, reasonloop):
     """Its paths, with token ids of the same tokenizer, are the teacher's; the teacher itself is in the report."""
     with served(Workspace(finished_run).policy(1, rounds=1)) as url:
