@@ -43,7 +43,7 @@ class StageRunner:
     @cached_property
     def _in_worker(self) -> bool:
         # An engine that a training starts stays with the flow's process, since it would outlive a worker.
-        in_process = self._system.rollouts(self._run.params) == "in_process"
+        in_process = self._system.rollouts(self._run.params) != "endpoint"
         return in_process and ray_gpus(self._run.params.execution) > 0
 
     @cached_property

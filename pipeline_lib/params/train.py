@@ -101,9 +101,10 @@ class TrainParams(Section):
     updates_per_rollout: Count = 1
     """Optimizer steps per rollout batch, each counted in ``steps``. In PPO: epochs over the batch, all
     within one step of ``steps``."""
-    rollouts: Literal["in_process", "endpoint"] = "in_process"
+    rollouts: Literal["in_process", "endpoint", "stored"] = "in_process"
     """Sampler of online methods. in_process: the policy in memory. endpoint: the engine of ``serve``, with
-    the policy's LoRA adapter loaded at every step."""
+    the policy's LoRA adapter loaded at every step. stored: nothing is drawn, the paths are the round's stored ones
+    with their recorded log-probabilities (grpo and rloo): off-policy."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
     """Weight of the bonus for the mean entropy of a token, in nats (online methods)."""
     warm_start_steps: Whole = 800
@@ -135,6 +136,8 @@ class TrainParams(Section):
                 "rollouts=endpoint; the engine gets each step's weights as an adapter, so it needs "
                 "an online method, as method=grpo, and lora.enabled=true"
             )
+        if self.rollouts == "stored" and self.method not in _GROUP_RELATIVE:
+            yield f"rollouts=stored; method={self.method.value} does not learn from groups of stored paths, grpo does"
         yield from self._batch_faults()
 
     def _batch_faults(self) -> Iterator[str]:

@@ -19,7 +19,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import Method, TrainParams
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Path, Problem
 from pipeline_lib.store import manifests
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.files import read_json_lines
@@ -28,6 +28,7 @@ from pipeline_lib.train.offline import dpo, sft
 from pipeline_lib.train.online import grpo, rewards
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
 from pipeline_lib.train.online.rollouts import EndpointRollouts, PathSource, make_rollout_func
+from pipeline_lib.train.online.stored_rollouts import StoredRollouts, stored_by_prompt
 from pipeline_lib.train.phases import MakeTrainer, Phase, Progress, Row, Schedule, TrainContext
 from pipeline_lib.train.ppo import trainer as ppo
 from pipeline_lib.train.sequence import run_phases
@@ -59,6 +60,8 @@ class TrainingRequest:
     """For an online method; None: the verified reward alone."""
     serve: ServeParams = field(default_factory=ServeParams)
     """The engine that draws these paths if ``params.rollouts`` is ``endpoint``."""
+    stored: Sequence[Path] = ()
+    """The paths if ``params.rollouts`` is ``stored``, with token ids."""
     seed: int
     key: str
     """The stage key: checkpoints of another key are not resumed."""
@@ -207,6 +210,14 @@ def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[
 
 def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], PathSource]:
     decoding = Decoding(max_new_tokens=request.max_new_tokens)
+    if request.params.rollouts == "stored":
+        by_prompt = stored_by_prompt(request.rows, request.stored)
+        if not any(by_prompt.values()):
+            raise BadInputError(
+                "train.rollouts=stored: no stored paths of these problems; run the stage sample first"
+            )
+        stored = StoredRollouts(paths=by_prompt, seed=request.seed)
+        return lambda _policy: stored
     if request.params.rollouts == "in_process":
         live = LiveRollouts(decoding=decoding, seed=request.seed)
         return lambda _policy: live

@@ -6,7 +6,7 @@ Seconds differ from run to run; they are recorded as events.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
 
@@ -59,7 +59,8 @@ def plan_tokens(params: TrainParams, *, prompt_tokens: float, path_tokens: float
     )
     drawn = round(draws * params.batch_size * params.group_size * row)
     warm = Tokens(trained=round(params.warm_start_steps * params.warm_start_batch_size * row))
-    return warm + count_reused(drawn, passes=params.updates_per_rollout)
+    counted = count_reused(drawn, passes=params.updates_per_rollout)
+    return warm + (replace(counted, drawn=0) if params.rollouts == "stored" else counted)
 
 
 def count_reused(drawn: int, *, passes: int) -> Tokens:

@@ -5,6 +5,7 @@ import pathlib
 from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.running_engine import attach, check_model
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import GENERATED
 from pipeline_lib.problems.splits import evaluation_problems, make_splits
 from pipeline_lib.systems.loop.draw import round_draw
@@ -27,10 +28,28 @@ def check_run(run: Run, *, draws: bool = True) -> None:
         evaluation_problems(one, seed=params.seed, gold_problem=lambda _: None)
     if params.bootstrap.model is not None:
         _check_model(params.bootstrap.model)
+    if params.train.rollouts == "stored":
+        _check_stored(params)
     check_own_engine(params.serve, is_started=draws)
     if draws and params.sample.drawn_by_server:
         draw = round_draw(run)
         attach(draw.serve, by_chat=draw.sample.server.tokenizer is None, key="sample.server")
+
+
+def _check_stored(params: Params) -> None:
+    """BadInputError: the log-probabilities that sampling records are not the ones by which it draws, or not kept."""
+    sample, needed = params.sample, {"temperature": 1.0, "top_p": 1.0, "keep_tokens": True}
+    for name, value in needed.items():
+        if getattr(sample, name) != value:
+            raise BadInputError(
+                f"train.rollouts=stored: sample.{name}={getattr(sample, name)}; the recorded log-probabilities are "
+                f"the behaviour policy's only with sample.{name}={str(value).lower()}"
+            )
+    if params.train.group_size > sample.num_paths:
+        raise BadInputError(
+            f"train.rollouts=stored: train.group_size={params.train.group_size} of sample.num_paths="
+            f"{sample.num_paths} stored paths; raise the second"
+        )
 
 
 def _check_model(model: str) -> None:

@@ -83,7 +83,7 @@ LOOP = System(
                 "pipeline_lib.systems.loop.build",
             ),
             function="train",
-            inputs=("data/problems", "data/traindata", "models/base"),
+            inputs=("data/problems", "data/paths", "data/traindata", "models/base"),
             params=(
                 *("seed", *_ENGINE, "rounds", "bootstrap.validation_fraction"),
                 *("train", "verify", "sample", "build"),

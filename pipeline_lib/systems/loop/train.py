@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import Problem
+from pipeline_lib.records import Path, Problem
 from pipeline_lib.seeding import round_seed
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.keys import stage_key
@@ -25,6 +25,7 @@ def train(run: Run) -> None:
     for folder in workspace.later_rounds:
         folder.mkdir(parents=True, exist_ok=True)
     problems, traindata = workspace.problems("train"), run.folders.traindata
+    is_stored, paths = params.train.rollouts == "stored", run.folders.paths
     seed = round_seed(params.seed, number)
     key = stage_key(
         __name__,
@@ -33,6 +34,7 @@ def train(run: Run) -> None:
             "start": model_identity(str(run.start)),
             "traindata": manifests.read_manifest(traindata).digest,
             "problems": manifests.read_manifest(problems).digest,
+            **({"paths": manifests.read_manifest(paths).digest} if is_stored else {}),
         },
     )
     request = TrainingRequest(
@@ -45,6 +47,7 @@ def train(run: Run) -> None:
         verify=params.verify,
         max_new_tokens=params.sample.max_new_tokens,
         serve=params.serve,
+        stored=[Path.from_row(row) for row in shards.iter_table(paths)] if is_stored else (),
         seed=seed,
         key=key,
         trackers=Trackers(

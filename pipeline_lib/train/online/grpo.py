@@ -121,8 +121,10 @@ def trainer_factory(
             peft_config=make_lora_config(params.lora),
             rollout_func=make_rollouts(policy.source),
             advantage_rule=rule,
-            # An engine outside the trainer has a slightly different policy, by its rounding.
-            use_sampling_logprobs=params.rollouts == "endpoint",
+            # An engine outside the trainer has a slightly different policy, by its rounding; stored paths are of an
+            # older one.
+            use_sampling_logprobs=params.rollouts != "in_process",
+            draws=params.rollouts != "stored",
         )
 
     return make

@@ -6,6 +6,7 @@ the overrides, and fails on one in any other module.
 Axes: B paths of a draw, P prompts, N paths of a prompt, K parts of a reward.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -129,9 +130,16 @@ class GroupAdvantages:
 class VerifiedGrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
     """TRL's trainer, with ratios to the policy that drew the paths also where another engine did."""
 
-    def __init__(self, *, use_sampling_logprobs: bool, **options: Any) -> None:
+    def __init__(self, *, use_sampling_logprobs: bool, draws: bool, **options: Any) -> None:
         super().__init__(**options)
         self._use_sampling_logprobs = use_sampling_logprobs
+        self._draws = draws
+
+    @override
+    def count_processed_tokens(self) -> Tokens:
+        """Tokens of the paths, prompts included; stored paths were drawn before."""
+        counted = super().count_processed_tokens()
+        return counted if self._draws else replace(counted, drawn=0)
 
     @override
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,10 @@ from pipeline_lib.study.pages.wording import count, percent
 from pipeline_lib.systems.loop.finished_run import FinishedRun
 from pipeline_lib.train.control_report import ControlReport
 
+_OFF_POLICY = (
+    "Off-policy: the training drew no paths of its own. It learned from the stored paths of each round with their "
+    "recorded log-probabilities (train.rollouts=stored)."
+)
 _LEAST_SHARE = 0.95
 """Share of the loop's seconds below which the control is not called equal-compute."""
 
@@ -18,8 +22,10 @@ def limits_of_claim(run: FinishedRun) -> list[str]:
         shared_sentence("numbers", problems["unseen_number_sets"], run.num_problems),
         shared_sentence("template", problems.get("unseen_templates"), run.num_problems),
     )
+    is_stored = run.params.train.rollouts == "stored"
     return [
         *run.trained_on,
+        *([_OFF_POLICY] if is_stored else []),
         *(_sentences(run.control, compute) if run.control else ()),
         *filter(None, shared),
     ]
