@@ -16,7 +16,7 @@ _ENGINE = ("serve.engine", "serve.options")
 _CONTROL = (
     *("control", "method", "lr", "steps", "batch_size", "micro_batch_size", "warmup_fraction"),
     *("gradient_checkpointing",),
-    *("group_size", "updates_per_rollout", "warm_start_steps", "warm_start_batch_size"),
+    *("group_size", "rollouts", "updates_per_rollout", "warm_start_steps", "warm_start_batch_size"),
     *("warm_start_lr", "checkpoint_every", "threads", "lora"),
 )
 """Params of training that the control's schedule and budget follow."""
