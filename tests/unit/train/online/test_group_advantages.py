@@ -84,6 +84,7 @@ def trainer_of(
         rollout_func=roll_out,
         advantage_rule=rule,
         use_sampling_logprobs=False,
+        draws=True,
     )
 
 
