@@ -19,7 +19,7 @@ class EvaluationSet(Section):
     source: str | None = None
     """A folder in the data set's original format, or a hub id; null: where it is published."""
     problems: Count | None = None
-    """How many; null: all."""
+    """Number of problems; null: all of them."""
 
 
 class EvaluateParams(Section):

@@ -82,7 +82,7 @@ class DataSet:
     patterns: tuple[str, ...] = BY_SPLIT
     """Globs of a split's files in a folder; the first that matches any file is used."""
     hub_id: str | None = None
-    """Where it is published; the source if none is given."""
+    """Hub id of the publisher, which is loaded where no source is given."""
     hub_config: str | None = None
     is_in: Callable[[RawRow, str], bool] = lambda _row, _split: True
     """True if a row belongs to a split, for files that hold several splits."""

@@ -471,7 +471,7 @@ def write_study(
         folder / PROBLEMS_NAME,
         [
             row
-            for name, posed in ({MAIN: problems} | {**(further or {})}).items()
+            for name, posed in {MAIN: problems, **(further or {})}.items()
             for row in problem_rows(posed, set_name=name)
         ],
         kind="study-problems",

@@ -92,6 +92,10 @@ def test_token_ids_are_sent_to_the_same_tokenizer_alone(begun, tmp_path):
         draw = with_route(round_draw(Run(root=begun, params=params)))
         return draw.route, draw.serve.tokenizer, draw.serve.send_text
 
+    unused = Params.model_validate({"sample": {"server": {"model": "m"}}})
+    alone = round_draw(Run(root=begun, params=unused))
+    assert alone.model == str(Workspace(begun).base)
+    assert alone.serve == unused.serve
     base, other = str(Workspace(begun).base), str(tmp_path / "other")
     assert route(None) == (Route.MESSAGES, None, False)
     assert route(base) == (Route.IDS, base, False)

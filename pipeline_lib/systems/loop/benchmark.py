@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 
-from pipeline_lib.engines.known.table import engine_named
+from pipeline_lib.engines.known.table import check_installed, engine_named
 from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.splits import evaluation_problems
@@ -31,12 +31,13 @@ _POLICY = "policy"
 
 
 def check(run: Run, *, draws: bool = True) -> None:
-    """Check that the data sets of ``evaluate.sets`` can be used.
+    """Check that the data sets of ``evaluate.sets`` can be used, and with ``draws`` that the engine is installed.
 
     Raises:
         BadInputError: one of them cannot, or there is none.
     """
-    del draws  # the engine is checked when it is started, before anything is drawn
+    if draws:
+        check_installed(run.params.serve)
     if not run.params.evaluate.sets:
         raise BadInputError("evaluate.sets is empty; name a data set, as in --dataset aime24")
     for one in run.params.evaluate.sets:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # verdicts do not depend on the code of engines
 
 
 class Route(StrEnum):
-    """What is sent to a server as a prompt."""
+    """Form of a prompt in a request to a server."""
 
     IDS = "ids"
     MESSAGES = "messages"
@@ -44,7 +44,7 @@ class Draw:
     endpoint: "Endpoint | None" = None
     """Server of the model; None: the embedded engine of the worker."""
     route: Route = Route.MESSAGES
-    """How prompts are sent to ``sample.server``, which `teacher.with_route` finds out."""
+    """Form of the prompts for ``sample.server``; set by `teacher.with_route`."""
 
     @property
     def serve(self) -> ServeParams:
@@ -78,7 +78,7 @@ def round_draw(run: Run) -> Draw:
         name=name,
         seed_name=name,
         problems=run.workspace.problems("train"),
-        model=sample.server.model or str(run.start),
+        model=(sample.server.model or "") if sample.drawn_by_server else str(run.start),
         folders=run.folders,
         sample=sample,
     )

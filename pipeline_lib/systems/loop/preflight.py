@@ -37,13 +37,16 @@ def check_run(run: Run, *, draws: bool = True) -> None:
 
 
 def _check_stored(params: Params) -> None:
-    """BadInputError: the log-probabilities that sampling records are not the ones by which it draws, or not kept."""
-    sample, needed = params.sample, {"temperature": 1.0, "top_p": 1.0, "keep_tokens": True}
+    """BadInputError: sampling keeps no log-probabilities, or not those of the training's prompts at a temperature of 1."""
+    sample, needed = (
+        params.sample,
+        {"temperature": 1.0, "top_p": 1.0, "shots": 0, "keep_tokens": True},
+    )
     for name, value in needed.items():
         if getattr(sample, name) != value:
             raise BadInputError(
-                f"train.rollouts=stored: sample.{name}={getattr(sample, name)}; the recorded log-probabilities are "
-                f"the behaviour policy's only with sample.{name}={str(value).lower()}"
+                f"train.rollouts=stored: sample.{name}={getattr(sample, name)}; training needs the log-probabilities "
+                f"by which the paths were drawn, which are stored only with sample.{name}={str(value).lower()}"
             )
     if params.train.group_size > sample.num_paths:
         raise BadInputError(

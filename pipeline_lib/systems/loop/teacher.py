@@ -6,7 +6,7 @@ from dataclasses import replace
 from pipeline_lib.engines.chat_model import Decoding, Message, Request
 from pipeline_lib.engines.running_engine import attach
 from pipeline_lib.engines.started_engine import connect
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.store.files import read_json, write_json
 from pipeline_lib.systems.loop.draw import Draw, Route
 from pipeline_lib.systems.stage import Run
@@ -51,7 +51,7 @@ def check_same_model(draw: Draw, *, key: str) -> None:
     prompt = chat.render([Message.user(PROBE)]) if chat is not None else f"{PROBE}\n\n"
     [[answer]] = model.complete([Request(prompt=prompt, seeds=[0])], _PROBE)
     if answer.error:
-        raise BadInputError(f"sample.server.url: {server.url}: {answer.error}")
+        raise ReasonloopError(f"sample.server.url: {server.url}: {answer.error}")
     record = _record(draw.run, key)
     if not record.exists():
         write_json(

@@ -61,7 +61,7 @@ def train(run: Run) -> None:
 
 
 def training_settings(params: Params) -> dict[str, object]:
-    """What of the params can change a training."""
+    """The params that can change a training."""
     drawn_by = {"name": params.serve.engine, "options": params.serve.options}
     return {
         "train": params.train.model_dump(exclude={"control"}),

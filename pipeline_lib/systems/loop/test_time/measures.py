@@ -69,7 +69,7 @@ def _key(shard: ComputeShard) -> str:
         params={
             "verify": part.run.params.verify.model_dump(),
             "rescored": part.rescored,
-            "rewarded": part.rewarded and part.rewarded.model_dump(),
+            "rewarded": part.rewarded and part.rewarded.model_dump(include={"url", "model"}),
         },
         inputs={**digests(part), "paths": paths},
     )

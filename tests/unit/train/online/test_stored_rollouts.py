@@ -108,6 +108,7 @@ def test_paths_without_tokens_are_refused(stored, half_solved, request_for, tmp_
         ({"keep_tokens": False}, "sample.keep_tokens=False"),
         ({"temperature": 0.7}, "sample.temperature=0.7"),
         ({"top_p": 0.9}, "sample.top_p=0.9"),
+        ({"shots": 2}, "sample.shots=2"),
         ({"num_paths": 4}, "train.group_size=8 of sample.num_paths=4"),
     ],
 )
