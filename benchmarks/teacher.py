@@ -1,33 +1,39 @@
 """A student that learns from the paths of a larger teacher behind a server, beside its control and the teacher.
 
-The teacher is made here: a Llama of more weights, trained on more worked solutions of the default problem. Then for each
-seed ``reasonloop run`` with ``sample.server``: the teacher's verified paths train the student by SFT, the control trains
-on worked solutions for as much processor time, the teacher's included, and the untouched teacher is evaluated. Every
-part resumes; about three hours for three seeds on two cores:
+For each seed a teacher is made here: a Llama of more weights, trained on more worked solutions of the default problem,
+none of which is in the seed's test split. Then ``reasonloop run`` with ``sample.server``: the teacher's verified paths
+train the student by SFT, the control trains on worked solutions for as much processor time, the teacher's included, and
+the untouched teacher is evaluated. Every part resumes; about an hour and a half for three seeds on two cores:
 
     python -m benchmarks.teacher --folder /tmp/teacher --seeds 7,8,9
 """
 
+import json
 import pathlib
 import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import httpx
 
 from benchmarks.lib.command_line import make_parser
 from benchmarks.lib.repository import REPOSITORY
+from benchmarks.lib.seeds import mean_of, points
+from benchmarks.methods import difference
 
 PORT = 8430
+URL = f"http://127.0.0.1:{PORT}/v1"
 TEACHER = (
-    "prepare.bootstrap_problems=6000",
-    "bootstrap.hidden_size=256",
+    "prepare.train_problems=4000",
+    "prepare.bootstrap_problems=4000",
+    "bootstrap.hidden_size=192",
     "bootstrap.num_layers=6",
-    "bootstrap.steps=1500",
+    "bootstrap.steps=1000",
     "bootstrap.threads=2",
 )
-STUDENT = ("rounds=1",)
+STUDENT = ("rounds=1", "prepare.train_problems=4000")
 
 
 def main() -> None:
@@ -37,31 +43,45 @@ def main() -> None:
     parser.add_argument("--seeds", default="7,8,9")
     arguments = parser.parse_args()
     folder = arguments.folder.resolve()
+    seeds = arguments.seeds.split(",")
+    metrics = [run_seed(folder, seed) for seed in seeds]
+    for arm, reference in (
+        *(("policy", "control"), ("policy", "base"), ("policy", "teacher"), ("teacher", "base")),
+    ):
+        each = [difference(one, arm, reference, 1) for one in metrics]
+        print(
+            f"{arm} - {reference}: {points(mean_of(each))} over problems, by seed "
+            f"{', '.join(points(one) for one in each)}"
+        )
+
+
+def run_seed(folder: pathlib.Path, seed: str) -> dict[str, Any]:
+    """The metrics of a seed's run, with the teacher served meanwhile."""
+    made, workspace = folder / f"teacher-{seed}", folder / f"run-{seed}"
     for stage in ("prepare", "bootstrap"):
-        _reasonloop("stage", stage, "--workspace", folder / "teacher", *_sets(TEACHER))
-    model = folder / "teacher" / "models" / "base"
+        _reasonloop("stage", stage, "--workspace", made, *_sets((*TEACHER, f"seed={seed}")))
+    model = made / "models" / "base"
     # Of the same architecture, so the cost of a token is about proportional to its weights.
     cost = _weights(model) / _student_weights(folder)
-    print(f"a token of the teacher costs {cost:.1f} of the student's", flush=True)
+    print(f"seed {seed}: a token of the teacher costs {cost:.1f} of the student's", flush=True)
+    process, name = _serve(model, folder / f"server-{seed}.log")
     server = (
-        f"sample.server.url=http://127.0.0.1:{PORT}/v1",
-        f"sample.server.model={model}",
+        f"sample.server.url={URL}",
+        f"sample.server.model={name}",
         f"sample.server.tokenizer={model}",
         f"sample.server.relative_cost={cost:.2f}",
     )
-    process = _serve(model, folder / "server.log")
     try:
-        _reasonloop(
-            *("run", "--workspace", folder / "run", "--seeds", arguments.seeds),
-            *_sets((*STUDENT, *server)),
-        )
+        _reasonloop("run", "--workspace", workspace, "--seed", seed, *_sets((*STUDENT, *server)))
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
+    found: dict[str, Any] = json.loads((workspace / "reports" / "metrics.json").read_text("utf-8"))
+    return found
 
 
-def _serve(model: pathlib.Path, log: pathlib.Path) -> "subprocess.Popen[bytes]":
-    """The teacher, once it answers; its name there is its folder."""
+def _serve(model: pathlib.Path, log: pathlib.Path) -> "tuple[subprocess.Popen[bytes], str]":
+    """The teacher, once it answers, and its name there."""
     with log.open("wb") as stream:
         process = subprocess.Popen(
             [sys.executable, "-m", "flows.cli", "serve", str(model), "--port", str(PORT)],
@@ -71,8 +91,9 @@ def _serve(model: pathlib.Path, log: pathlib.Path) -> "subprocess.Popen[bytes]":
         )
     while True:
         try:
-            if httpx.get(f"http://127.0.0.1:{PORT}/v1/models", trust_env=False).is_success:
-                return process
+            answer = httpx.get(f"{URL}/models", trust_env=False)
+            if answer.is_success:
+                return process, answer.json()["data"][0]["id"]
         except httpx.HTTPError:
             pass
         if process.poll() is not None:

@@ -70,6 +70,7 @@ GROUPS = {
             "pacore.solve:solve",
             "pacore.solve:batch",
             "pacore.solve:consensus",
+            "pacore.solve:weights",
             "pacore.serve:serve",
             "pacore.cluster:master",
             "pacore.cluster:worker",

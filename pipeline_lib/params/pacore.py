@@ -29,6 +29,17 @@ class Compaction(StrEnum):
     """A short summary, drawn from the model by one more call per path."""
 
 
+class Final(StrEnum):
+    """The answer that follows the rounds of ``widths``."""
+
+    SYNTHESIS = "synthesis"
+    """One more path, which sees the last round."""
+    VOTE = "vote"
+    """The answer of most paths of the last round; nothing more is drawn."""
+    WEIGHTED = "weighted"
+    """The same, each path with the weight of its model, or with its probability per token."""
+
+
 class EarlyStop(Section):
     """A round ends before its width once its answers agree; the calls that are left are never sent."""
 
@@ -118,9 +129,12 @@ class PacoreParams(Section):
     """Rounds of parallel paths, each with the compacted paths of the round before as references."""
 
     widths: tuple[Count, ...] = PRESETS["low"]
-    """Paths of each round; a last round of one path always follows."""
+    """Paths of each round; the last call or vote of ``final`` follows, and without rounds one plain call."""
     rsa: Rsa | None = None
     """Recursive self-aggregation instead of rounds of ``widths``."""
+    final: Final = Final.SYNTHESIS
+    weights: Mapping[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = {}
+    """Weight of each model's votes in final ``weighted``, by name; empty: probability per token."""
     compaction: Compaction = Compaction.CONCLUSION
     kind: str = "math"
     """Kind of answer that ``early_stop`` and compaction ``answer`` extract and compare."""
@@ -153,6 +167,11 @@ class PacoreParams(Section):
         ppo=PpoParams(gae_lambda=1.0, minibatches=1),
     )
     """Training of a synthesizer. PPO as published: gamma = lambda = 1, no KL penalty, one update a draw."""
+
+    @property
+    def votes(self) -> bool:
+        """The answer is elected from the last of ``widths``; without rounds there is nothing to elect from."""
+        return self.final is not Final.SYNTHESIS and bool(self.widths or self.rsa)
 
     @field_validator("kind")
     @classmethod

@@ -3,12 +3,14 @@
 import pathlib
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated
 
 from cyclopts import Parameter
+from typing_extensions import override
 
 from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, EngineOption, Model, ParamsOptions
 from flows.cli.serving import exit_on_sigterm
@@ -19,6 +21,7 @@ from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.pacore import Final
 from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool, open_pool
 
@@ -27,6 +30,26 @@ _POLL_S = 0.5
 _NODE_ID = re.compile(r"[\w.-]+")
 
 Workspace = Annotated[pathlib.Path, Parameter(help="Logs are written to logs/ in this folder.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(ParamsOptions):
+    """Options for what draws and how the answer follows, and the params."""
+
+    engine: EngineOption = None
+    final: Annotated[
+        Final | None,
+        Parameter(
+            help="The answer after the rounds: one more call that sees the last round, or a vote of its paths; "
+            "default: pacore.final of the params file."
+        ),
+    ] = None
+
+    @override
+    def load(self, given: Mapping[str, object] = MappingProxyType({})) -> Params:
+        """As `ParamsOptions.load`, with these options."""
+        return super().load({"serve.engine": self.engine, "pacore.final": self.final, **given})
 
 
 @Parameter(name="*")
@@ -61,6 +84,7 @@ class WorkerOptions:
 
 
 DEFAULT_WORKERS = WorkerOptions()
+DEFAULT_ANSWER = AnswerOptions()
 
 
 @contextmanager

@@ -7,15 +7,18 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.cli.options import (
-    DEFAULT_PARAMS,
     DEFAULT_RUN,
     PORT,
     EngineLogs,
-    EngineOption,
     Model,
-    ParamsOptions,
 )
-from flows.cli.pacore.cluster import DEFAULT_WORKERS, WorkerOptions, worker_pool
+from flows.cli.pacore.cluster import (
+    DEFAULT_ANSWER,
+    DEFAULT_WORKERS,
+    AnswerOptions,
+    WorkerOptions,
+    worker_pool,
+)
 from flows.cli.serving import QUESTION, exit_on_sigterm, reported_engine, show_request
 from flows.run.terminal import say
 from pipeline_lib.engines.client.client import OpenAIModel
@@ -32,13 +35,12 @@ def serve(
     model: Model,
     /,
     *,
-    engine: EngineOption = None,
     port: Annotated[
         int, Parameter(help="First port to try; the next free one is used.", validator=PORT)
     ] = _PORT,
     workspace: EngineLogs = DEFAULT_RUN.workspace,
     workers: WorkerOptions = DEFAULT_WORKERS,
-    params: ParamsOptions = DEFAULT_PARAMS,
+    params: AnswerOptions = DEFAULT_ANSWER,
 ) -> None:
     """Serve a model to any OpenAI client, on this machine only, with answers drawn in rounds.
 
@@ -53,8 +55,8 @@ def serve(
         reasonloop pacore serve NAME --engine url --set serve.url=http://host:8000/v1
         reasonloop pacore serve models/smollm2 --master 127.0.0.1:6400
     """
-    workers.check(engine=engine)
-    loaded = params.load({"serve.engine": engine})
+    workers.check(engine=params.engine)
+    loaded = params.load()
     exit_on_sigterm()
     log_folder = workspace.resolve() / "logs"
     # First, so that the engine takes another port.

@@ -1,6 +1,7 @@
-"""`reasonloop pacore solve`, `batch` and `consensus`."""
+"""`reasonloop pacore solve`, `batch`, `consensus` and `weights`."""
 
 import itertools
+import json
 import pathlib
 import time
 from typing import Annotated
@@ -12,18 +13,28 @@ from flows.cli.options import (
     DEFAULT_PARAMS,
     DEFAULT_RUN,
     EngineLogs,
-    EngineOption,
     LinesFile,
     Model,
     ParamsOptions,
 )
-from flows.cli.pacore.cluster import DEFAULT_WORKERS, WorkerOptions, opened_engine
+from flows.cli.pacore.cluster import (
+    DEFAULT_ANSWER,
+    DEFAULT_WORKERS,
+    AnswerOptions,
+    WorkerOptions,
+    opened_engine,
+)
 from flows.cli.progress import progress_bar
 from flows.run.terminal import say
 from pipeline_lib.engines.chat_model import Message
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.systems.pacore.batch import solve_file
-from pipeline_lib.systems.pacore.consensus import Method, consensus_of_file
+from pipeline_lib.systems.pacore.consensus import (
+    Method,
+    consensus_of_file,
+    elect_path,
+    weights_by_accuracy,
+)
 from pipeline_lib.systems.pacore.drive import solve_all
 from pipeline_lib.systems.pacore.rounds import OnRound
 from pipeline_lib.systems.pacore.settings import check_lengths, open_setting
@@ -31,6 +42,9 @@ from pipeline_lib.systems.pacore.solution import Question, Round, Solution
 from pipeline_lib.terminal_text import one_line
 
 _MESSAGE_CHARACTERS = 100
+RoundNumber = Annotated[
+    int, Parameter(name="--round", help="Round of `pacore batch`, from 1.", validator=AT_LEAST_ONE)
+]
 
 
 def solve(
@@ -38,10 +52,9 @@ def solve(
     question: Annotated[str, Parameter(help="The question, as the user would ask it.")],
     /,
     *,
-    engine: EngineOption = None,
     workspace: EngineLogs = DEFAULT_RUN.workspace,
     workers: WorkerOptions = DEFAULT_WORKERS,
-    params: ParamsOptions = DEFAULT_PARAMS,
+    params: AnswerOptions = DEFAULT_ANSWER,
 ) -> None:
     """Answer one question by rounds of parallel paths, each with the last round's messages as references.
 
@@ -52,12 +65,14 @@ def solve(
         reasonloop pacore solve NAME "..." --engine url --set serve.url=http://host:8000/v1
         reasonloop pacore solve models/smollm2 "..." --master 127.0.0.1:6400
     """
-    workers.check(engine=engine)
-    loaded = params.load({"serve.engine": engine})
+    workers.check(engine=params.engine)
+    loaded = params.load()
     asked = Question(id="question", conversation=[Message.user(question)])
     with (
         opened_engine(model, loaded, workers, log_folder=workspace.resolve() / "logs") as drawing,
-        open_setting(drawing, loaded.pacore, loaded.verify, seed=loaded.seed) as setting,
+        open_setting(
+            drawing, loaded.pacore, loaded.verify, seed=loaded.seed, elect=elect_path
+        ) as setting,
     ):
         check_lengths([asked], setting)
         found: list[Solution] = []
@@ -114,9 +129,8 @@ def batch(
     /,
     *,
     output: LinesFile,
-    engine: EngineOption = None,
     workers: WorkerOptions = DEFAULT_WORKERS,
-    params: ParamsOptions = DEFAULT_PARAMS,
+    params: AnswerOptions = DEFAULT_ANSWER,
 ) -> None:
     """Answer a file of questions, in order; a killed command continues where it was.
 
@@ -129,8 +143,8 @@ def batch(
         reasonloop pacore batch models/smollm2 questions.jsonl --output answers.jsonl --set pacore.widths=[8,2]
         reasonloop pacore batch A questions.jsonl --output answers.jsonl --master 127.0.0.1:6400 --with B
     """
-    workers.check(engine=engine)
-    loaded = params.load({"serve.engine": engine})
+    workers.check(engine=params.engine)
+    loaded = params.load()
     opening = opened_engine(model, loaded, workers, log_folder=output.resolve().parent / "logs")
     with progress_bar("pacore") as moved:
         solved = solve_file(source, output, opening=opening, params=loaded, on_progress=moved)
@@ -163,13 +177,10 @@ def consensus(
     score: Annotated[
         str | None, Parameter(help="Column of scores; default: probability per token.")
     ] = None,
-    round_number: Annotated[
-        int,
-        Parameter(name="--round", help="Round of `pacore batch`, from 1.", validator=AT_LEAST_ONE),
-    ] = 1,
+    round_number: RoundNumber = 1,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Bring several answers to each question together by a vote; no gold is read.
+    """Bring several answers to each question together by a vote.
 
     Answers are grouped by equivalence, as the verifier compares them: 1/2 and 0.5 are one answer.
 
@@ -178,9 +189,33 @@ def consensus(
         reasonloop pacore consensus paths.jsonl --output consensus.jsonl
         reasonloop pacore consensus paths.jsonl --method best --score reward --output best.jsonl
         reasonloop pacore consensus answers.jsonl --round 1 --output majority.jsonl
+        reasonloop pacore consensus mixed.jsonl --method weighted --set 'pacore.weights={A: 0.6, B: 0.4}' --output w.jsonl
     """
     counts = consensus_of_file(
         source, output, params.load(), method=method, score=score, round_number=round_number
     )
     say(", ".join(f"{count} {name}" for name, count in counts.items()))
     say(f"consensus: {output}")
+
+
+def weights(
+    source: Annotated[
+        pathlib.Path,
+        Parameter(
+            help="Output of `pacore batch --with` on questions with gold answers, in the fields that `reasonloop verify` "
+            "reads."
+        ),
+    ],
+    /,
+    *,
+    round_number: RoundNumber = 1,
+    params: ParamsOptions = DEFAULT_PARAMS,
+) -> None:
+    """Print the share of right responses of each model, as weights of a vote of the models.
+
+    **Example:**
+
+        reasonloop pacore weights known.jsonl
+    """
+    found = weights_by_accuracy(source, params.load(), round_number=round_number)
+    say(f"--set 'pacore.weights={json.dumps(found)}'")

@@ -23,9 +23,9 @@ from pipeline_lib.store.files import (
     write_json_lines,
 )
 from pipeline_lib.store.journal import open_journal
+from pipeline_lib.systems.pacore.consensus import elect_path
 from pipeline_lib.systems.pacore.drive import solve_all
 from pipeline_lib.systems.pacore.message_cache import Texts, Turns, messages_of
-from pipeline_lib.systems.pacore.rounds import make_plan
 from pipeline_lib.systems.pacore.settings import check_lengths, identity_of, open_setting
 from pipeline_lib.systems.pacore.solution import Question, Solution, solution_row, usage_counts
 from pipeline_lib.terminal_text import one_line
@@ -128,7 +128,9 @@ def solve_file(
             on_progress(len(journal.pieces) + len(failed), len(lines))
 
         on_progress(len(finished), len(lines))
-        with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
+        with open_setting(
+            engine, params.pacore, params.verify, seed=params.seed, elect=elect_path
+        ) as setting:
             check_lengths((one for one in questions if one.id not in finished), setting)
             solve_all(
                 engine,
@@ -160,7 +162,7 @@ def solve_file(
 
 def _check_responses(questions: Sequence[Question], source: pathlib.Path, params: Params) -> None:
     """Refuse responses that no round would read."""
-    for question in questions if len(make_plan(params.pacore)) == 1 else ():
+    for question in questions if not (params.pacore.widths or params.pacore.rsa) else ():
         if question.responses:
             raise BadInputError(
                 f"{source}: question {one_line(question.id, most=_SHOWN_CHARACTERS)}: responses: pacore.widths=[] is "

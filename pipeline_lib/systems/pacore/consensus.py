@@ -2,28 +2,33 @@
 
 A line is either one text (``problem_id``, ``text``; optionally ``kind``, ``logprob`` with
 ``completion_tokens``, and a column of scores), or all rounds of a question as `pacore batch` writes
-them (``request_id``, ``round_responses``). No gold and no verdict is read.
+them (``request_id``, ``round_responses``). Gold answers are read for the weights of models alone.
 """
 
 import math
 import pathlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StrictStr, ValidationError
 
+from pipeline_lib.engines.chat_model import Completion
 from pipeline_lib.errors import BadInputError, suggestion
 from pipeline_lib.kinds.kind import DistinctIds, Kind, Name, line_error
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
+from pipeline_lib.params.pacore import Final, PacoreParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.records import Row
 from pipeline_lib.store.files import check_output, numbered_json_lines, write_json_lines
 from pipeline_lib.study.selection import CandidatePath, make_selectors
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.dispatch import AnswerBook, open_verifier
+from pipeline_lib.verify.lines import judge_lines, parse_line
 
 _MOST = 1e300
 """The sum of the weights of a question must be finite, too."""
@@ -61,20 +66,24 @@ class _Question:
     """Empty for a majority."""
 
 
-class _Text(BaseModel, extra="allow", frozen=True):
+class _Scored(BaseModel, extra="allow", frozen=True):
+    logprob: Annotated[float, Field(allow_inf_nan=False, le=0)] | None = None
+    completion_tokens: Annotated[int, Field(ge=0)] | None = None
+    model: StrictStr | None = None
+
+
+class _Text(_Scored, frozen=True):
     id: Name | None = None
     problem_id: Name
     text: StrictStr | None
     kind: StrictStr | None = None
-    logprob: Annotated[float, Field(allow_inf_nan=False, le=0)] | None = None
-    completion_tokens: Annotated[int, Field(ge=0)] | None = None
 
 
-class _Response(BaseModel):
+class _Response(_Scored, frozen=True):
     content: StrictStr | None
 
 
-class _Rounds(BaseModel, extra="ignore", frozen=True):
+class _Rounds(BaseModel, extra="allow", frozen=True):
     request_id: Name
     round_responses: tuple[tuple[_Response, ...], ...] | None = None
     """None: the question has no answer."""
@@ -92,7 +101,8 @@ def consensus_of_file(
     """Write one line per question, in the order of the first line of each; return counts.
 
     Failed requests, of which the text is null, do not count; a question with no other text gets no line. ``score``
-    is a column of scores; None: probability per token. ``round_number``, from 1, is of the lines of `pacore batch`.
+    is a column of scores; None: ``pacore.weights`` of the models, else probability per token. ``round_number``, from
+    1, is of the lines of `pacore batch`.
 
     Raises:
         BadInputError: a line cannot be used, or lacks the score that the method needs; or the method reads
@@ -103,7 +113,10 @@ def consensus_of_file(
             f"--score {score}: method {method} reads no scores; give --method weighted, borda or best"
         )
     check_output(output, source=source)
-    questions = _read(source, params.pacore.kind, method, score=score, round_number=round_number)
+    score_of = None
+    if method is not Method.MAJORITY:
+        score_of = partial(_score, method=method, column=score, weights=params.pacore.weights)
+    questions = _read(source, params.pacore.kind, score_of, round_number=round_number)
     rows: list[Row] = []
     with open_verifier(params.verify) as verifier:
         for name, one in questions.items():
@@ -131,6 +144,86 @@ def consensus_of_file(
     }
 
 
+def elect_path(
+    drawn: Sequence[Completion],
+    number_of: Callable[[str], int | None],
+    params: PacoreParams,
+) -> int:
+    """The place of the path that wins the vote of ``params``; the first one if all calls have failed.
+
+    It is the choice of `consensus_of_file` with the method of this name. ``number_of`` numbers the answers.
+
+    Raises:
+        BadInputError: a weighted vote lacks the weight of a model, or a log-probability.
+    """
+    places = [place for place, one in enumerate(drawn) if one.error is None]
+    if not places:
+        return 0
+    answers = [number_of(drawn[place].text) for place in places]
+    scores, method = [], Method.MAJORITY
+    if params.final is Final.WEIGHTED:
+        method = Method.WEIGHTED
+        scores = [vote_weight(drawn[place], params.weights) for place in places]
+    return places[elect(answers, scores, method, StrategyParams())[0]]
+
+
+def vote_weight(path: Completion | _Scored, weights: Mapping[str, float]) -> float:
+    """The weight of the path's model, or without ``weights`` its probability per token.
+
+    BadInputError: a weight or a log-probability is missing.
+    """
+    if weights:
+        if path.model is None or path.model not in weights:
+            raise BadInputError(
+                f"pacore.weights: no weight for model {path.model}; they are for the models of --with, by name"
+            )
+        return weights[path.model]
+    if path.logprob is None or path.completion_tokens is None:
+        missing = "logprob" if path.logprob is None else "completion_tokens"
+        raise BadInputError(
+            f"{missing}: a score by probability needs it; give --score with a column, or pacore.weights"
+        )
+    # The geometric mean of the tokens' probabilities.
+    return math.exp(path.logprob / max(path.completion_tokens, 1))
+
+
+def weights_by_accuracy(
+    source: pathlib.Path, params: Params, *, round_number: int
+) -> dict[str, float]:
+    """Share of right responses of each model, for ``pacore.weights``.
+
+    Args:
+        source: output of `pacore batch` on questions with the fields of a gold answer, as `reasonloop verify` reads.
+        params: of the verifier.
+        round_number: from 1.
+
+    Raises:
+        BadInputError: a line cannot be used, or has no gold answer.
+    """
+    scores: dict[str, list[float]] = defaultdict(list)
+    with open_verifier(params.verify) as verifier:
+        for number, row in numbered_json_lines(source):
+            try:
+                drawn = _responses(_Rounds.model_validate(row), round_number)
+            except ValidationError as error:
+                raise line_error(error, where=f"{source}:{number}") from None
+            gold = {"kind": params.pacore.kind, **row}
+            lines = [
+                parse_line(
+                    gold | {"text": one.content, "model": one.model}, where=f"{source}:{number}"
+                )
+                for one in drawn
+            ]
+            for one, verdict in zip(drawn, judge_lines(lines, verifier), strict=True):
+                if one.model is not None and verdict.lenient is not None:
+                    scores[one.model].append(verdict.lenient)
+    if not scores:
+        raise BadInputError(
+            f"{source}: no response names its model; give a batch of several (--with)"
+        )
+    return {name: round(sum(each) / len(each), 4) for name, each in scores.items()}
+
+
 def elect(
     answers: Sequence[int | None],
     scores: Sequence[float],
@@ -154,8 +247,11 @@ def elect(
     return leaders[0], votes, len({answers[place] for place in leaders}) > 1
 
 
+_ScoreOf = Callable[[_Scored], float]
+
+
 def _read(
-    source: pathlib.Path, kind: str, method: Method, *, score: str | None, round_number: int
+    source: pathlib.Path, kind: str, score_of: _ScoreOf | None, *, round_number: int
 ) -> dict[str, _Question]:
     questions: dict[str, _Question] = {}
     ids = DistinctIds()
@@ -169,9 +265,9 @@ def _read(
             ids.add(line.id, path=source, number=number)
         try:
             if isinstance(line, _Text):
-                _add_text(questions, line, kind, method, score)
+                _add_text(questions, line, kind, score_of)
             else:
-                _add_rounds(questions, line, kind, method, round_number)
+                _add_rounds(questions, line, kind, score_of, round_number)
         except BadInputError as error:
             raise BadInputError(f"{where}: {error}") from None
     if not questions:
@@ -180,24 +276,37 @@ def _read(
 
 
 def _add_rounds(
-    questions: dict[str, _Question], line: _Rounds, kind: str, method: Method, round_number: int
+    questions: dict[str, _Question],
+    line: _Rounds,
+    kind: str,
+    score_of: _ScoreOf | None,
+    round_number: int,
 ) -> None:
-    if method is not Method.MAJORITY:
-        raise BadInputError(f"method {method}: rounds hold no scores; use majority")
     if line.request_id in questions:
         raise BadInputError(
             f"request_id: {line.request_id!r} is given twice; rounds are one line, and no texts beside it"
         )
+    drawn = _responses(line, round_number)
+    questions[line.request_id] = _Question(
+        kind=_kind(kind),
+        is_round=True,
+        texts=[one.content for one in drawn if one.content is not None],
+        scores=[score_of(one) for one in drawn] if score_of else [],
+    )
+
+
+def _responses(line: _Rounds, round_number: int) -> list[_Response]:
+    """The texts of a round that did not fail."""
     rounds = line.round_responses
-    if rounds is not None and round_number > len(rounds):
+    if rounds is None:
+        return []
+    if round_number > len(rounds):
         raise BadInputError(f"round {round_number}: it has {len(rounds)} rounds")
-    drawn = rounds[round_number - 1] if rounds is not None else ()
-    texts = [one.content for one in drawn if one.content is not None]
-    questions[line.request_id] = _Question(kind=_kind(kind), is_round=True, texts=texts)
+    return [one for one in rounds[round_number - 1] if one.content is not None]
 
 
 def _add_text(
-    questions: dict[str, _Question], line: _Text, kind: str, method: Method, column: str | None
+    questions: dict[str, _Question], line: _Text, kind: str, score_of: _ScoreOf | None
 ) -> None:
     own = _kind(line.kind or kind)
     found = questions.setdefault(line.problem_id, _Question(kind=own, is_round=False))
@@ -209,8 +318,8 @@ def _add_text(
         raise BadInputError(f"kind={own.name}: an earlier text has {found.kind.name}")
     if line.text is not None:  # a failed request is no answer
         found.texts.append(line.text)
-        if method is not Method.MAJORITY:
-            found.scores.append(_score(line, method, column))
+        if score_of is not None:
+            found.scores.append(score_of(line))
 
 
 def _kind(name: str) -> Kind[Any]:
@@ -222,15 +331,11 @@ def _kind(name: str) -> Kind[Any]:
     return known[name]
 
 
-def _score(line: _Text, method: Method, column: str | None) -> float:
+def _score(
+    line: _Scored, *, method: Method, column: str | None, weights: Mapping[str, float]
+) -> float:
     if column is None:
-        if line.logprob is None or line.completion_tokens is None:
-            missing = "logprob" if line.logprob is None else "completion_tokens"
-            raise BadInputError(
-                f"{missing}: method {method} needs it, or --score with a column of scores"
-            )
-        # The geometric mean of the tokens' probabilities.
-        return math.exp(line.logprob / max(line.completion_tokens, 1))
+        return vote_weight(line, weights)
     value: Any = line.model_dump().get(column)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     least = 0 if method is Method.WEIGHTED else -_MOST

@@ -38,11 +38,11 @@ class RoundPlan:
 
 
 def make_plan(params: PacoreParams, *, answers: int = 1) -> list[RoundPlan]:
-    """The rounds of ``params``; the last one has ``answers`` paths."""
-    if params.rsa is not None:
-        step = RoundPlan(width=params.rsa.population, subset=params.rsa.subset)
-        return [step] * params.rsa.steps + [RoundPlan(width=answers, subset=params.rsa.subset)]
-    return [RoundPlan(width=width) for width in (*params.widths, answers)]
+    """The rounds of ``params``; the last one has ``answers`` paths, or those of a vote."""
+    subset = params.rsa.subset if params.rsa else None
+    widths = (params.rsa.population,) * params.rsa.steps if params.rsa else params.widths
+    last = () if params.votes else (answers,)
+    return [RoundPlan(width=width, subset=subset) for width in (*widths, *last)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +75,12 @@ class Setting:
     summary_fits: Callable[[str], bool] = lambda _prompt: True
     """False: prompt and summary exceed the model's context; it is not asked for, and the path has no message."""
     early_stop: EarlyStop | None = None
+    elect: Callable[[Sequence[Completion]], int] | None = None
+    """The path of the last round that is the answer; None: the last round gives the answers."""
     open_answers: Callable[[], Callable[[str], int | None]]
     """Numbers the answers of one question, None: a text without an answer; called for an early stop alone."""
     models: Sequence[str] = ()
-    """Models that share each round: path i is drawn by model i mod m, the last round by the first of them.
+    """Models that share each round: path i is drawn by model i mod m, the round of the answers by the first of them.
     Empty: the engine has one model."""
     memory: Memory | None = None
     """Calls that are in it are not sent again, and those that are sent are added; their cost counts in each
@@ -134,32 +136,31 @@ def _keys(request: Request, decoding: Decoding) -> list[_Key]:
 
 
 def _solve(question: Question, setting: Setting, *, on_round: OnRound | None) -> Exchange:
-    *earlier, last = range(1, len(setting.plan) + 1)
     rounds: list[Round] = []
-    for number in earlier:
+    for number in range(1, len(setting.plan) + 1):
         if number == 1 and question.responses:
             drawn = given_round(question.responses)
         else:
-            drawn = yield from _draw_round(question, setting, number, rounds, setting.early_stop)
-        compacted = yield from _compact(question, setting, number, drawn)
-        rounds.append(compacted)
+            drawn = yield from _draw_round(question, setting, number, rounds)
+        if number < len(setting.plan):
+            drawn = yield from _compact(question, setting, number, drawn)
+        rounds.append(drawn)
         if on_round is not None:
-            on_round(compacted)
-    answer = yield from _draw_round(question, setting, last, rounds, None)
-    if on_round is not None:
-        on_round(answer)
-    return Solution(question=question, rounds=[*rounds, answer])
+            on_round(drawn)
+    elected = setting.elect(rounds[-1].completions) if setting.elect else None
+    return Solution(question=question, rounds=rounds, elected=elected)
+
+
+def _gives_answers(number: int, setting: Setting) -> bool:
+    return number == len(setting.plan) and setting.elect is None
 
 
 def _draw_round(
-    question: Question,
-    setting: Setting,
-    number: int,
-    rounds: Sequence[Round],
-    early_stop: EarlyStop | None,
+    question: Question, setting: Setting, number: int, rounds: Sequence[Round]
 ) -> _Steps[Round]:
     """A round without its messages."""
-    plan, is_last = setting.plan[number - 1], number == len(setting.plan)
+    plan, is_last = setting.plan[number - 1], _gives_answers(number, setting)
+    early_stop = None if is_last else setting.early_stop
     prompts = _prompts(question, setting, number, rounds)
     seeds = consecutive_seeds(plan.width, setting.seed, "pacore", question.id, number)
     number_of = setting.open_answers() if early_stop else None
@@ -262,8 +263,7 @@ def _model_of(path: int, number: int, setting: Setting) -> str | None:
     """The model of a path of round ``number``; None if the engine has one."""
     if not setting.models:
         return None
-    is_last = number == len(setting.plan)
-    return setting.models[0 if is_last else path % len(setting.models)]
+    return setting.models[0 if _gives_answers(number, setting) else path % len(setting.models)]
 
 
 def _merge(calls: Sequence[Request]) -> list[Request]:

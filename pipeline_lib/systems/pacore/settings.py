@@ -1,11 +1,11 @@
 """From params and a model to the setting of its questions: compaction, answers, limits of the context."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Decoding
+from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Completion, Decoding
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.pacore import Compaction, PacoreParams
@@ -24,30 +24,59 @@ _TOKENS = 1024
 _COMPACT_TOKENS = 192
 
 
+Elect = Callable[[Sequence[Completion], Callable[[str], int | None], PacoreParams], int]
+"""The place of the elected path of a round; the function numbers the answers of its texts."""
+
+
 @contextmanager
 def open_setting(
-    model: ChatModel, params: PacoreParams, verify: VerifyParams, *, seed: int
+    model: ChatModel,
+    params: PacoreParams,
+    verify: VerifyParams,
+    *,
+    seed: int,
+    elect: Elect | None = None,
 ) -> Iterator[Setting]:
-    """As `make_setting`; an early stop may compare answers within the block."""
+    """As `make_setting`; early stops and votes may compare answers within the block."""
     with open_verifier(verify) as verifier:
-        yield make_setting(model, params, verifier, seed=seed)
+        yield make_setting(model, params, verifier, seed=seed, elect=elect)
 
 
 def make_setting(
-    model: ChatModel, params: PacoreParams, verifier: Verifier, *, seed: int, answers: int = 1
+    model: ChatModel,
+    params: PacoreParams,
+    verifier: Verifier,
+    *,
+    seed: int,
+    answers: int = 1,
+    elect: Elect | None = None,
 ) -> Setting:
     """The setting of ``params`` on ``model``, with ``answers`` calls in the last round.
 
     Raises:
-        BadInputError: the model has no chat template, or one that cannot ask for the summaries of ``params``.
+        BadInputError: the model has no chat template, or one that cannot ask for the summaries of ``params``; the
+            weights of ``params`` are for other models; or they want a vote, and there is no ``elect``.
     """
     chat_format = require_chat_format(model.chat_format, "the model")
     decoding = _decoding(params, call_tokens(params, chat_format))
     kind = KINDS[params.kind]
     summary = None
     check_compaction(params, is_compact=chat_format.is_compact)
+    models = model.models if isinstance(model, WorkerPool) else ()
+    if params.votes and elect is None:
+        raise BadInputError(
+            f"pacore.final={params.final}: solve, batch and serve vote; leave it out here"
+        )
+    if params.weights and set(models) != params.weights.keys():
+        raise BadInputError(
+            f"pacore.weights: has {', '.join(params.weights)}, and the models of --with are "
+            f"{', '.join(models) or 'none'}; give one weight for each"
+        )
     if params.compaction is Compaction.MODEL:
         summary = _decoding(params, params.summary_tokens)
+
+    def open_answers() -> Callable[[str], int | None]:
+        return AnswerBook(kind=kind, verifier=verifier).number
 
     def leaves_room(prompt: str, *, tokens: int) -> bool:
         room = model.room(prompt)
@@ -71,13 +100,16 @@ def make_setting(
         summary=summary,
         summary_fits=partial(leaves_room, tokens=params.summary_tokens),
         early_stop=params.early_stop,
-        open_answers=lambda: AnswerBook(kind=kind, verifier=verifier).number,
-        models=model.models if isinstance(model, WorkerPool) else (),
+        elect=(
+            (lambda drawn: elect(drawn, open_answers(), params)) if params.votes and elect else None
+        ),
+        open_answers=open_answers,
+        models=models,
     )
 
 
 _INFERENCE = {
-    *("widths", "rsa", "compaction", "kind", "early_stop"),
+    *("widths", "rsa", "final", "weights", "compaction", "kind", "early_stop"),
     *("temperature", "last_temperature", "top_p", "max_new_tokens", "summary_tokens"),
 }
 

@@ -48,11 +48,14 @@ class Solution:
 
     question: Question
     rounds: Sequence[Round]
+    elected: int | None = None
+    """The path of the last round that won a vote; None: the last round gives the answers."""
 
     @property
     def answers(self) -> Sequence[Completion]:
-        """The completions of the last round."""
-        return self.rounds[-1].completions
+        """The completions of the last round, or the elected one."""
+        drawn = self.rounds[-1].completions
+        return drawn if self.elected is None else [drawn[self.elected]]
 
     @property
     def cost(self) -> Cost:
@@ -106,6 +109,11 @@ def solution_row(solution: Solution) -> Row:
 def _response(completion: Completion) -> Row:
     text = None if completion.error else completion.text
     response: Row = {"content": text, "reasoning_content": completion.reasoning}
+    if completion.logprob is not None:
+        response |= {
+            "logprob": completion.logprob,
+            "completion_tokens": completion.completion_tokens,
+        }
     return response if completion.model is None else response | {"model": completion.model}
 
 

@@ -3,10 +3,11 @@
 import json
 
 import pytest
+from starlette.responses import JSONResponse
 
 from flows.cli.app import main
 from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
-from tests.unit.systems.pacore.scripted_chat import by_seed
+from tests.unit.systems.pacore.scripted_chat import by_seed, chat_response
 from tests.waiting import kill_when
 
 NUM_QUESTIONS = 12
@@ -137,6 +138,35 @@ def test_failed_questions_are_asked_again(server, questions, tmp_path, capsys):
     assert all("error" not in row for row in read(output))
 
 
+def numbers(_request, body):
+    """Boxed numbers by seed, of which 2 is drawn most."""
+    seed = body.get("seed", 0) % 7
+    text = f"\\boxed{{{min(seed, 2)}}}"
+
+    async def reply():
+        return JSONResponse(chat_response(body, text))
+
+    return reply()
+
+
+def test_a_vote_is_the_consensus_of_its_file(server, questions, tmp_path):
+    """`--final vote` draws the paths of the synthesis, without its last call, and answers as `consensus` does."""
+    server.always = numbers
+    synthesis, voted, majority = (tmp_path / f"{name}.jsonl" for name in ("s", "v", "m"))
+    wide = ("--set", "pacore.widths=[9]")
+    assert batch(server, questions, synthesis, *wide) == 0
+    assert batch(server, questions, voted, *wide, "--final", "vote") == 0
+    rows = read(voted)
+    assert [row["round_responses"][:1] for row in read(synthesis)] == [
+        row["round_responses"] for row in rows
+    ]
+    for source in (synthesis, voted):
+        assert run("consensus", source, "--output", majority) == 0
+        assert [row["text"] for row in read(majority)] == [row["final_response"] for row in rows]
+    assert len({row["final_response"] for row in rows}) == 1
+    assert {row["usage"]["calls"] for row in rows} == {9}
+
+
 NOBODY = ("--master", "127.0.0.1:9")
 BATCH = ("batch", "A", "questions.jsonl", "--output", "answers.jsonl")
 WORKER = ("worker", "A", *NOBODY, "--node-id")
@@ -151,6 +181,7 @@ WORKER = ("worker", "A", *NOBODY, "--node-id")
         ([*BATCH, "--master", f"{'a' * 64}:6400"], f"--master {'a' * 64}:6400: no answer"),
         ([*BATCH, "--master", "a..b:6400"], "--master a..b:6400: no answer"),
         ([*BATCH, "--with", "B"], "needs --master"),
+        ([*BATCH, "--final", "best"], "--final"),
         ([*BATCH, *NOBODY, "--engine", "url"], "the workers have"),
         (["serve", "A", *NOBODY, "--engine", "url"], "the workers have"),
         (["serve", "A", "--port=-1"], "--port"),

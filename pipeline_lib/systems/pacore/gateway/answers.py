@@ -103,7 +103,9 @@ class Answer:
                 self.question, self.setting, draw_answers=self._draw, on_step=self._note
             )
             for index, answer in enumerate(solution.answers):
-                self._put(ChoiceDelta(index=index, finished=answer.finish_reason))
+                # An elected answer has not been streamed.
+                text = "" if solution.elected is None else answer.text
+                self._put(ChoiceDelta(index=index, text=text, finished=answer.finish_reason))
             return solution
         finally:
             self._arrived.put_nowait(None)

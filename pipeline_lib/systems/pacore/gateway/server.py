@@ -20,6 +20,7 @@ from pipeline_lib.engines.server.responses import TOO_LONG, ApiError, Json, bad_
 from pipeline_lib.errors import ReasonloopError, reason_of
 from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.whole import Params
+from pipeline_lib.systems.pacore.consensus import elect_path
 from pipeline_lib.systems.pacore.gateway.answers import Answer
 from pipeline_lib.systems.pacore.gateway.requests import GatewayRequest, served_names
 from pipeline_lib.systems.pacore.gateway.solving import Solver, Upstream
@@ -66,7 +67,7 @@ def run_gateway(
 
     with open_verifier(params.verify) as verifier:
         # Without a template this raises, before the first request.
-        make_setting(model, params.pacore, verifier, seed=0)
+        make_setting(model, params.pacore, verifier, seed=0, elect=elect_path)
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="rounds") as worker:
             asyncio.run(serve(_Gateway(name, model, params.pacore, verifier, worker)))
 
@@ -151,8 +152,12 @@ class _Gateway:
             return EventStream(answer.texts(), release=stack.pop_all().close)
 
     def _setting(self, body: GatewayRequest, params: PacoreParams) -> Setting:
+        if params.votes and body.n > 1:
+            raise bad_field("n", f"pacore.final={params.final} elects one answer; give n=1")
         seed = secrets.randbits(_SEED_BITS) if body.seed is None else body.seed
-        setting = make_setting(self.model, params, self.verifier, seed=seed, answers=body.n)
+        setting = make_setting(
+            self.model, params, self.verifier, seed=seed, answers=body.n, elect=elect_path
+        )
         stop = tuple(body.stop)
         return replace(
             setting,

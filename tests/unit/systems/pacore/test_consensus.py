@@ -4,10 +4,18 @@ import json
 
 import pytest
 
+from pipeline_lib.engines.chat_model import Completion
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import StrategyParams
+from pipeline_lib.params.pacore import PacoreParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.systems.pacore.consensus import Method, consensus_of_file, elect
+from pipeline_lib.systems.pacore.consensus import (
+    Method,
+    consensus_of_file,
+    elect,
+    elect_path,
+    weights_by_accuracy,
+)
 
 ANSWERS = [0, 1, 1, None]
 SCORES = [0.9, 0.3, 0.4, 5.0]
@@ -48,10 +56,10 @@ def lines(*texts, **further):
     return [{"problem_id": "p", "text": text, **further} for text in texts]
 
 
-def run(tmp_path, rows, wanted):
+def run(tmp_path, rows, wanted, params=None):
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    counts = consensus_of_file(source, output, Params(), **wanted)
+    counts = consensus_of_file(source, output, params or Params(), **wanted)
     return counts, [json.loads(line) for line in output.read_text("utf-8").splitlines()]
 
 
@@ -129,6 +137,69 @@ def test_a_round_of_pacore_batch(tmp_path):
     assert run(tmp_path, [row], rule(round_number=2))[1][0]["text"] == "\\boxed{5}"
 
 
+def mixed(*responses, name="q", **fields):
+    """A line of `pacore batch --with`, from (number, model, log-probability)."""
+    drawn = [
+        {
+            "content": f"\\boxed{{{number}}}",
+            "model": model,
+            "logprob": logprob,
+            "completion_tokens": 2,
+        }
+        for number, model, logprob in responses
+    ]
+    return {"request_id": name, "round_responses": [drawn], **fields}
+
+
+def test_votes_of_models_by_probability_or_weight(tmp_path):
+    """Two paths of B outvote A, unless A is surer by far (1 against 2 exp(-2)), or B's weight is low."""
+    row = mixed((1, "A", 0.0), (2, "B", -4.0), (2, "B", -4.0))
+
+    def text(method, **weights):
+        params = Params(pacore=PacoreParams(weights=weights))
+        return run(tmp_path, [row], rule(method), params)[1][0]["text"]
+
+    assert text(Method.MAJORITY) == "\\boxed{2}"
+    assert text(Method.WEIGHTED) == "\\boxed{1}"
+    assert text(Method.WEIGHTED, A=0.6, B=0.5) == "\\boxed{2}"
+    assert text(Method.WEIGHTED, A=0.6, B=0.2) == "\\boxed{1}"
+    with pytest.raises(BadInputError, match="no weight for model B"):
+        text(Method.WEIGHTED, A=0.6)
+
+
+def test_weights_by_accuracy(tmp_path):
+    """Shares of right responses by model; a failed response does not count, a question needs a gold answer."""
+    source = tmp_path / "known.jsonl"
+    rows = [
+        mixed((4, "A", 0.0), (4, "B", 0.0), (5, "B", 0.0), gold="4"),
+        mixed((0.5, "A", 0.0), (3, "B", 0.0), name="r", gold="1/2"),
+        {"request_id": "s", "error": "the last call failed"},
+    ]
+    rows[0]["round_responses"][0].append({"content": None, "model": "A"})
+    source.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    assert weights_by_accuracy(source, Params(), round_number=1) == {"A": 1.0, "B": 0.3333}
+    source.write_text(json.dumps(mixed((4, "A", 0.0))), "utf-8")
+    with pytest.raises(BadInputError, match=r"known.jsonl:1.*gold"):
+        weights_by_accuracy(source, Params(), round_number=1)
+
+
+def test_the_vote_of_a_round_is_the_consensus_of_its_file():
+    """Failed paths have no vote, and without any text the first one, an error, is the answer."""
+    texts = [None, "\\boxed{3}", "\\boxed{4}", "\\boxed{4}"]
+    drawn = [
+        Completion.failed("no")
+        if text is None
+        else Completion(
+            text=text, finish_reason="stop", prompt_tokens=1, completion_tokens=1, logprob=-1.0
+        )
+        for text in texts
+    ]
+    params = PacoreParams(final="vote")
+    number = {"\\boxed{3}": 0, "\\boxed{4}": 1}.get
+    assert elect_path(drawn, number, params) == 2
+    assert elect_path(drawn[:1], number, params) == 0
+
+
 def test_failed_requests_are_no_ballots(tmp_path):
     """A null text does not count; a question without texts has no line and is unanswered."""
     rows = [
@@ -153,10 +224,14 @@ def test_failed_requests_are_no_ballots(tmp_path):
         ([{"problem_id": "p"}], rule(), ":1: text"),
         (lines("a", kind="maths"), rule(), "kind='maths'.*did you mean 'math'"),
         (lines("a", kind="code"), rule(), "kind='code'; expected one of"),
-        (lines("a"), rule(Method.BEST), ":1: logprob: method best needs it"),
+        (lines("a"), rule(Method.BEST), ":1: logprob: a score by probability needs it"),
         (lines("a", reward="x"), rule(Method.BEST, score="reward"), ":1: reward='x': .* a number"),
         (lines("a", reward=-1), rule(Method.WEIGHTED, score="reward"), "reward=-1: .* from 0 to"),
-        (lines("a", logprob=-1.0), rule(Method.BORDA), ":1: completion_tokens: method borda needs"),
+        (
+            lines("a", logprob=-1.0),
+            rule(Method.BORDA),
+            ":1: completion_tokens: a score by probability needs",
+        ),
         (
             lines("a", logprob=1e6, completion_tokens=1),
             rule(Method.WEIGHTED),

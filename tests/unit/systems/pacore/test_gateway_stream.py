@@ -54,6 +54,20 @@ def events_of(gateway, **more):
     return comments, [json.loads(line) for line in data[:-1]]
 
 
+def test_an_elected_answer_is_one_piece(server):
+    """A vote streams its comments, then the whole answer; it elects one, and not n."""
+    with gateway_of(server, "pacore.final=vote") as gateway:
+        whole = gateway.client().chat.completions.create(**ASKED)
+        comments, chunks = events_of(gateway)
+        refused = gateway.post(**ASKED, n=2)
+    assert whole.pacore["calls"] == 4
+    assert comments[0].startswith(": round 1 of 1, 4 calls")
+    texts = [one["choices"][0]["delta"].get("content") for one in chunks if one["choices"]]
+    assert "".join(filter(None, texts)) == whole.choices[0].message.content != ""
+    assert refused.status_code == 400
+    assert "elects one answer" in refused.text
+
+
 def test_a_stream_adds_up_to_the_answer(gateway):
     """Same seed, same text, in four pieces, with the role first and the reason last; usage at the end."""
     client = gateway.client()

@@ -150,6 +150,27 @@ def test_groups_of_an_early_stop_are_sequential():
     assert in_groups.cost.completion_tokens == together.cost.completion_tokens == 10
 
 
+def test_a_vote_ends_with_the_last_round():
+    """The rounds of the synthesis, seeds and models included, without the last call; summaries of voters are none."""
+    widths, stop = (4, 3), EarlyStop(minimum=3, share=1.0)
+    params = PacoreParams(widths=widths, early_stop=stop)
+    decodings = {
+        "last_decoding": Decoding(temperature=0.0, max_new_tokens=50),
+        "models": ("A", "B"),
+    }
+    synthesis = solved(params, **decodings)
+    voted = solved(
+        PacoreParams(widths=widths, early_stop=stop, final="vote"),
+        elect=lambda drawn: len(drawn) - 1,
+        **decodings,
+    )
+    assert [one.completions for one in voted.rounds] == [
+        one.completions for one in synthesis.rounds[:2]
+    ]
+    assert voted.rounds[1].messages == [None] * 3
+    assert voted.answers == [synthesis.rounds[1].completions[2]]
+
+
 def test_aggregation_draws_a_subset_for_each_path():
     """Population 6, subsets of 2, 3 steps: 19 calls; the first step is plain, the others see 2 each."""
     params = PacoreParams(rsa=Rsa(population=6, subset=2, steps=3))

@@ -112,3 +112,16 @@ def test_an_early_stop_is_compared_in_the_first_wider_round(minimum, early):
     names = [one.name for one in make_strategies(PacoreParams(evaluate=compared))]
     widths = ["rounds 4,1", "rounds 9,2,1"]
     assert names == ["plain", *widths, *early, "RSA 6, subsets of 2, 3 steps"]
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"final": "vote"}, "pacore.final=vote: solve, batch and serve vote"),
+        ({"weights": {"A": 1.0}}, "has A, and the models of --with are none"),
+    ],
+)
+def test_votes_and_weights_where_there_are_none(params, message):
+    """An evaluation or a cache has no vote; one model needs no weight."""
+    with pytest.raises(BadInputError, match=message), opened(PacoreParams(**params)):
+        pass
