@@ -9,6 +9,7 @@ trainings are kept: run the same command to resume.
 
     python -m benchmarks.methods --root /tmp/methods --jobs 2
     python -m benchmarks.methods --root /tmp/methods --seeds 7 --methods grpo ppo
+    python -m benchmarks.methods --root /tmp/methods --methods grpo stored_grpo stored_grpo_3 sft_312 dpo_156
 """
 
 import argparse
@@ -38,6 +39,7 @@ SHARED: Overrides = {
     "rounds": 1,
     "prepare.train_problems": 5000,
     "sample.num_paths": 4,
+    "sample.keep_tokens": True,
 }
 STORED: Overrides = {"train.steps": 600, "train.batch_size": 64}
 ONLINE: Overrides = {
@@ -56,10 +58,23 @@ def variant(name: str, **more: object) -> Overrides:
     return {**ONLINE, "train.method": "grpo", "train.variant": name, **more}
 
 
+FROM_STORED: Overrides = {
+    **ONLINE,
+    "train.method": "grpo",
+    "train.rollouts": "stored",
+    # 64 x 4 x 78 = 19,968 paths, as of ONLINE; each is one of the 20,000 stored ones.
+    "train.group_size": 4,
+    "train.steps": 78,
+}
 METHODS: Mapping[str, Overrides] = {
     "sft": {**STORED, "train.method": "sft", "train.lr": 2e-3},
     "dpo": {**STORED, "train.method": "dpo", "train.lr": 1e-5, "train.steps": 200},
     "grpo": variant("grpo"),
+    "stored_grpo": FROM_STORED,
+    "stored_grpo_3": {**FROM_STORED, "train.steps": 3 * 78},
+    # As many trained paths as grpo.
+    "sft_312": {**STORED, "train.method": "sft", "train.lr": 2e-3, "train.steps": 312},
+    "dpo_156": {**STORED, "train.method": "dpo", "train.lr": 1e-5, "train.steps": 156},
     "dr_grpo": variant("dr_grpo"),
     "dapo": variant("dapo"),
     "gspo": variant("gspo"),
@@ -103,7 +118,7 @@ def main() -> None:
     if failed:
         sys.exit("\n".join(failed))
     found = {(job.method, job.seed): json.loads(job.result.read_text()) for job in jobs}
-    Console(width=150).print(table(arguments.methods, arguments.seeds, found))
+    Console(width=190).print(table(arguments.methods, arguments.seeds, found))
 
 
 def _arguments() -> argparse.Namespace:
@@ -176,6 +191,8 @@ def table(
     for column in ("method", *(f"over control, pass@1, seed {seed}" for seed in seeds)):
         shown.add_column(column)
     for column in (
+        "trained k",
+        "drawn k",
         "over control, pass@1",
         "over control, pass@8",
         "over base, pass@1",
@@ -187,7 +204,7 @@ def table(
     controls = [found[methods[0], seed] for seed in seeds]
     shown.add_row(
         "control",
-        *[""] * (len(seeds) + 2),
+        *[""] * (len(seeds) + 4),
         *(
             points(mean_of(difference(each["metrics"], "control", "base", k) for each in controls))
             for k in (1, 8)
@@ -200,6 +217,10 @@ def table(
         shown.add_row(
             method,
             *(points(difference(each, "policy", "control", 1)) for each in metrics),
+            *(
+                f"{_mean(each['compute']['loop'][f'{what}_tokens'] for each in metrics) / 1000:.0f}"
+                for what in ("trained", "drawn")
+            ),
             *(
                 points(mean_of(difference(each, "policy", reference, k) for each in metrics))
                 for reference in ("control", "base")

@@ -13,12 +13,11 @@ from importlib import metadata
 
 from cyclopts import App, CycloptsError, UnknownOptionError
 
-from flows.run.failures import failure_line
+from flows.run.failures import errors_as_lines
 from flows.run.terminal import complain
 from pipeline_lib.defaults import CHECKOUT
-from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.errors import BadInputError
 
-INTERRUPTED = 130
 COMMANDS = (
     "run:loop as run",
     "run:stage",
@@ -74,6 +73,8 @@ GROUPS = {
             "pacore.serve:serve",
             "pacore.cluster:master",
             "pacore.cluster:worker",
+            "pacore.queue:status",
+            "pacore.queue:fetch",
             "pacore.train:base",
             "pacore.train:train",
             "pacore.train:evaluate",
@@ -190,22 +191,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if name in FORMER:
         complain(f"{name}: {FORMER[name]}")
         sys.exit(BadInputError.exit_code)
-    try:
-        build_app()(arguments, exit_on_error=False, print_error=False)
-    except CycloptsError as error:
-        complain(_replacement(error) or str(error))
-        sys.exit(BadInputError.exit_code)
-    except ReasonloopError as error:
-        complain(str(error))
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
-    except Exception as error:
-        line = failure_line(error)
-        if line is None:  # a bug
-            raise
-        complain(line)
-        sys.exit(ReasonloopError.exit_code)
+    with errors_as_lines():
+        try:
+            build_app()(arguments, exit_on_error=False, print_error=False)
+        except CycloptsError as error:
+            raise BadInputError(_replacement(error) or str(error)) from None
 
 
 def _replacement(error: CycloptsError) -> str | None:

@@ -6,10 +6,14 @@ All other errors are bugs and end in a traceback.
 import errno
 import functools
 import pathlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from pipeline_lib.errors import reason_of
+from flows.run.terminal import complain
+from pipeline_lib.errors import ReasonloopError, reason_of
+
+INTERRUPTED = 130
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _BROKEN = {errno.EIO, errno.EROFS}
@@ -32,6 +36,24 @@ def failure_line(error: BaseException, *, root: pathlib.Path | None = None) -> s
         or _first(_service_line, causes)
         or (reason_of(error) if isinstance(error, OSError) else None)
     )
+
+
+@contextmanager
+def errors_as_lines() -> Iterator[None]:
+    """End the process with an exit code, and with one line for an error that a user can act on."""
+    try:
+        yield
+    except ReasonloopError as error:
+        complain(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        line = failure_line(error)
+        if line is None:  # a bug
+            raise
+        complain(line)
+        sys.exit(ReasonloopError.exit_code)
 
 
 @contextmanager

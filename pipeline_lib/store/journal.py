@@ -60,6 +60,15 @@ def _finished(path: pathlib.Path, key: str, *, replaces_other: bool) -> dict[str
         raise BadInputError(
             f"{path}: is of another input, model, setting or version; remove it, or choose another --output"
         )
+    return _pieces(lines)
+
+
+def read_pieces(path: pathlib.Path) -> dict[str, Piece]:
+    """The finished pieces of a journal that another process may be writing; none without a file."""
+    return _pieces(_complete_lines(path)) if path.exists() else {}
+
+
+def _pieces(lines: list[dict[str, Any]]) -> dict[str, Piece]:
     return {line["name"]: line["piece"] for line in lines[1:]}
 
 

@@ -30,6 +30,7 @@ KEY = "of-the-worker"
 """API key in the environment of workers alone."""
 ENVIRONMENT = {**os.environ, "RAY_AUTH_TOKEN": secrets.token_hex(16)}
 NODE_IDS = itertools.count(1)
+BATCHES = itertools.count(1)
 
 
 class Command:
@@ -107,7 +108,12 @@ class Cluster:
         self.address = f"{options[1] if options else '127.0.0.1'}:{unused_port()}"
         port = self.address.rpartition(":")[2]
         self.commands = []
-        self.master = self.run("master", "--port", port, *options, "--workspace", folder)
+        self._master = ("master", "--port", port, *options, "--workspace", folder)
+        self.start_master()
+
+    def start_master(self) -> None:
+        """Also again, after its end."""
+        self.master = self.run(*self._master)
         self.master.wait_for("serving")
 
     def run(self, *arguments: object, key: str = "") -> Command:
@@ -152,7 +158,9 @@ class Batch:
         source = questions(cluster.folder)
         self.output = cluster.folder / f"{secrets.token_hex(4)}.jsonl"
         self.command = cluster.run(
-            "batch", model, source, "--output", self.output, *ROUNDS, *options
+            *("batch", model, source, "--output", self.output, *ROUNDS),
+            # A param that no answer depends on: a batch of equal params is the same batch.
+            *("--set", f"pacore.max_requests={next(BATCHES)}", *options),
         )
 
     def finish(self) -> tuple[bytes, str]:

@@ -4,17 +4,28 @@ import pathlib
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Annotated
 
 from cyclopts import Parameter
 from typing_extensions import override
 
-from flows.cli.options import DEFAULT_PARAMS, DEFAULT_RUN, PORT, EngineOption, Model, ParamsOptions
+from flows.cli.options import (
+    AT_LEAST_ZERO,
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    PORT,
+    EngineOption,
+    Model,
+    ParamsOptions,
+)
+from flows.cli.pacore.queue import load_handed
 from flows.cli.serving import exit_on_sigterm
 from flows.ray.pacore_master import Master, running_head, running_node
+from flows.ray.rejoin import Served, serve_and_rejoin
 from flows.run.terminal import say
 from flows.server.server import LOOPBACK
 from pipeline_lib.engines.chat_model import ChatModel
@@ -143,6 +154,14 @@ class WorkerPlace:
         ),
     ] = None
 
+    rejoin_s: Annotated[
+        float,
+        Parameter(
+            help="Seconds in which a master that has ended may be back; the worker then joins it again. 0: end with it.",
+            validator=AT_LEAST_ZERO,
+        ),
+    ] = 300.0
+
     def load(self) -> Master:
         """The master, which answers; BadInputError if it does not, or an option cannot be used."""
         if not _NODE_ID.fullmatch(self.node_id):
@@ -174,17 +193,35 @@ def master(
         str, Parameter(help="Address of this machine on which workers of other machines reach it.")
     ] = LOOPBACK,
     workspace: Workspace = DEFAULT_RUN.workspace,
+    folder: Annotated[
+        pathlib.Path | None,
+        Parameter(
+            help="Folder of the batches handed over; default: pacore-queue in the workspace."
+        ),
+    ] = None,
+    params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Start a cluster for workers, until Ctrl-C or SIGTERM.
+    """Start a cluster for workers and a queue of batches, until Ctrl-C or SIGTERM.
+
+    A master that is started again on the folder continues with its batches, and workers join it again. Params that
+    are given hold for workers and batches that name no params file of their own.
 
     **Examples:**
 
         reasonloop pacore master --port 6400
+        reasonloop pacore master --port 6400 --folder /data/batches --set pacore.widths=[16]
         reasonloop pacore master --port 6400 --host 10.0.0.5
     """
     place = Master(host=host, port=port)
+    handed = None if params == DEFAULT_PARAMS else params.load()
     exit_on_sigterm()
-    with running_head(place, log_folder=workspace.resolve() / "logs") as head:
+    place.use_variables()
+    with running_head(place, log_folder=workspace.resolve() / "logs") as head, ExitStack() as stack:
+        from flows.ray.question_queue import start_queue  # noqa: PLC0415 - it imports Ray
+        from flows.ray.workers import connected  # noqa: PLC0415 - it imports Ray
+
+        stack.enter_context(connected(place))
+        start_queue((folder or workspace / "pacore-queue").resolve(), handed)
         say(f"master:  {place.address}")
         say(f"worker:  reasonloop pacore worker MODEL --master {place.address} --node-id 1")
         say(
@@ -206,7 +243,7 @@ def worker(
     workspace: Workspace = DEFAULT_RUN.workspace,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Draw calls of solve and batch with `--master`, until Ctrl-C or SIGTERM.
+    """Draw calls of solve, batch and serve with `--master`, until Ctrl-C or SIGTERM.
 
     A signal lets calls in flight end, then the worker leaves; a second Ctrl-C ends it at once.
 
@@ -216,25 +253,40 @@ def worker(
         reasonloop pacore worker NAME --master 10.0.0.5:6400 --node-id 2 --engine vllm
         reasonloop pacore worker NAME --master 10.0.0.5:6400 --node-id 3 --engine url --set serve.url=URL
     """
-    loaded = params.load({"serve.engine": engine})
-    check_installed(loaded.serve)
+    check_installed(params.load({"serve.engine": engine}).serve)
     cluster = place.load()
-    log_folder = workspace.resolve() / "logs"
+    exit_on_sigterm()
+    serve = partial(_work, model, place, engine, workspace.resolve() / "logs", params)
+    serve_and_rejoin(serve, cluster, patience_s=place.rejoin_s)
+
+
+def _work(
+    model: str,
+    place: WorkerPlace,
+    engine: str | None,
+    log_folder: pathlib.Path,
+    params: ParamsOptions,
+    served: Served,
+) -> None:
+    """Join the master and draw, in a process of its own."""
+    cluster = place.load()
     exit_on_sigterm()
     from flows.ray.workers import connected, serving_worker  # noqa: PLC0415 - it imports Ray
 
-    serving = serving_worker(
-        place.node_id,
-        model,
-        loaded.serve,
-        log_folder=log_folder,
-        batch_size=loaded.pacore.batch_size,
-    )
     with (
         place.node(cluster, log_folder / f"ray-{place.node_id}.log") as folder,
         connected(cluster, node_folder=folder),
-        serving as wait,
     ):
-        say(f"worker {place.node_id} of {cluster.address} draws with {model}; Ctrl-C stops it")
-        while True:
-            wait()
+        loaded = load_handed(params, {"serve.engine": engine})
+        check_installed(loaded.serve)
+        with serving_worker(
+            place.node_id,
+            model,
+            loaded.serve,
+            log_folder=log_folder,
+            batch_size=loaded.pacore.batch_size,
+        ) as wait:
+            say(f"worker {place.node_id} of {cluster.address} draws with {model}; Ctrl-C stops it")
+            served.set()
+            while True:
+                wait()

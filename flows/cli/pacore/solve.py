@@ -24,11 +24,12 @@ from flows.cli.pacore.cluster import (
     WorkerOptions,
     opened_engine,
 )
+from flows.cli.pacore.queue import hand_over
 from flows.cli.progress import progress_bar
 from flows.run.terminal import say
 from pipeline_lib.engines.chat_model import Message
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.systems.pacore.batch import solve_file
+from pipeline_lib.systems.pacore.batch import SolvedFile, solve_file
 from pipeline_lib.systems.pacore.consensus import (
     Method,
     consensus_of_file,
@@ -129,10 +130,18 @@ def batch(
     /,
     *,
     output: LinesFile,
+    detach: Annotated[
+        bool,
+        Parameter(
+            help="With --master: leave once it has the questions; `pacore fetch` writes the answers."
+        ),
+    ] = False,
     workers: WorkerOptions = DEFAULT_WORKERS,
     params: AnswerOptions = DEFAULT_ANSWER,
 ) -> None:
     """Answer a file of questions, in order; a killed command continues where it was.
+
+    With --master the batch is handed over, and goes on at the master when this command ends.
 
     Output lines: `{"request_id", "status", "final_response", "final_reasoning_content",
     "round_responses", "rounds", "usage", "critical_tokens"}`, or `{"request_id", "error"}`.
@@ -144,10 +153,17 @@ def batch(
         reasonloop pacore batch A questions.jsonl --output answers.jsonl --master 127.0.0.1:6400 --with B
     """
     workers.check(engine=params.engine)
-    loaded = params.load()
-    opening = opened_engine(model, loaded, workers, log_folder=output.resolve().parent / "logs")
-    with progress_bar("pacore") as moved:
-        solved = solve_file(source, output, opening=opening, params=loaded, on_progress=moved)
+    solved: SolvedFile | None
+    if workers.master is not None:
+        models = (model, *workers.others)
+        solved = hand_over(source, output, models, workers.master, params, leaves=detach)
+        if solved is None:
+            return
+    else:
+        loaded = params.load()
+        opening = opened_engine(model, loaded, workers, log_folder=output.resolve().parent / "logs")
+        with progress_bar("pacore") as moved:
+            solved = solve_file(source, output, opening=opening, params=loaded, on_progress=moved)
     continued = (
         f", {solved.num_continued} from the interrupted command" if solved.num_continued else ""
     )

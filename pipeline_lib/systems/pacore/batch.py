@@ -90,6 +90,16 @@ def read_questions(path: pathlib.Path) -> list[tuple[Question, Row]]:
     return found
 
 
+def check_batch(
+    source: pathlib.Path, output: pathlib.Path, params: Params
+) -> list[tuple[Question, Row]]:
+    """As `read_questions`. BadInputError: also an unusable output, or responses that no round of ``params`` reads."""
+    lines = read_questions(source)
+    check_output(output, source=source)
+    _check_responses([question for question, _ in lines], source, params)
+    return lines
+
+
 def solve_file(
     source: pathlib.Path,
     output: pathlib.Path,
@@ -97,21 +107,20 @@ def solve_file(
     opening: AbstractContextManager[ChatModel],
     params: Params,
     on_progress: Callable[[int, int], None] = lambda _done, _total: None,
+    on_start: Callable[[str], None] = lambda _id: None,
 ) -> SolvedFile:
     """Solve the questions of ``source``; one line each in ``output``, in order.
 
     Questions whose last call failed get a line with ``error`` and no answer; the same command asks these again.
     ``opening`` opens the engine, once the questions are read; ``on_progress`` is called with the number of answers so
-    far and of questions.
+    far and of questions, ``on_start`` with the id of each question that is begun.
 
     Raises:
         BadInputError: unusable source, output or model, or an unfinished output of other work.
         EngineDownError: the server does not answer; finished answers are kept.
     """
-    lines = read_questions(source)
-    check_output(output, source=source)
+    lines = check_batch(source, output, params)
     questions = [question for question, _ in lines]
-    _check_responses(questions, source, params)
     given = {question.id: fields for question, fields in lines}
     failed: dict[str, Solution] = {}
     with opening as engine:
@@ -138,6 +147,7 @@ def solve_file(
                 setting,
                 together=params.pacore.problems_together,
                 on_solved=keep,
+                on_start=on_start,
                 finished=finished,
             )
     errors = {name: str(solution.answers[0].error) for name, solution in failed.items()}

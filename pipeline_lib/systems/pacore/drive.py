@@ -23,12 +23,14 @@ def solve_all(  # noqa: PLR0913 - whom to ask and whom to tell
     together: int,
     on_solved: OnSolved,
     on_round: OnRound | None = None,
+    on_start: Callable[[str], None] = lambda _id: None,
     finished: Container[str] = (),
 ) -> None:
     """Solve all questions but the ``finished`` ones, at most ``together`` at once.
 
     An engine in this process solves groups of this many: with the finished questions in their places, a command
-    that continues has the groups of one that was not interrupted.
+    that continues has the groups of one that was not interrupted. On servers ``on_start`` is called with the id of each
+    question before its first call.
 
     Raises:
         BadInputError: as `ChatModel.complete`.
@@ -44,6 +46,7 @@ def solve_all(  # noqa: PLR0913 - whom to ask and whom to tell
         async def work(complete: Complete) -> None:
             # A slow call delays its own question only; the calls of a round are concurrent.
             for question in waiting:
+                on_start(question.id)
                 exchange = solve(question, setting, on_round=on_round)
                 following = advance(exchange, None)
                 while isinstance(following, Calls):
