@@ -17,6 +17,8 @@ def all_stages(name: str, run: Run) -> None:
     """All stages of a system in their order."""
     system = SYSTEMS[name]
     with run_guard(system, run):
+        for first in system.begins(run.params):
+            StageRunner(SYSTEM_OF[first], run).do(first)
         stages = StageRunner(system, run)
         for stage in system.stages:
             stages.do(stage.name)

@@ -19,7 +19,7 @@ from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.store.folders import remove_leftovers
 from pipeline_lib.store.workspace import Lease, Workspace
 from pipeline_lib.systems.stage import Run, System
-from pipeline_lib.systems.table import STAGES
+from pipeline_lib.systems.table import STAGES, SYSTEM_OF
 
 _RAY_MIB = 64
 _OUTPUTS = [
@@ -42,6 +42,8 @@ def check_run(system: System, run: Run, *, draws: bool = True) -> None:
             disk has no room for the files of Ray.
     """
     check_trackers(run.params.execution)
+    for other in {SYSTEM_OF[name] for name in system.begins(run.params)}:
+        other.check(run, draws=False)
     system.check(run, draws=draws)
     if run.params.execution.runner == "ray":
         check_ray_address(run.params.execution)

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.sections import Count, Section, Whole
-from pipeline_lib.params.train import PpoParams, TrainParams
+from pipeline_lib.params.train import ONLINE, Method, PpoParams, TrainParams
 
 PRESETS: Mapping[str, tuple[int, ...]] = {"low": (4,), "medium": (16,), "high": (32, 4)}
 """Published widths by name, without the last round of one call."""
@@ -104,6 +104,14 @@ class EpisodeParams(Section):
             yield f"references={[low, high]}; give the fewest first"
 
 
+class SynthesizerTrainParams(TrainParams):
+    """Training of a synthesizer."""
+
+    branches: Literal["cached", "drawn"] = "cached"
+    """References of an online method. cached: messages of the cache, the same at every step. drawn: of paths that the
+    present policy draws at every step for the problems of that step."""
+
+
 class ComparisonParams(Section):
     """Strategies that an evaluation compares with votes over plain paths."""
 
@@ -155,18 +163,31 @@ class PacoreParams(Section):
     """Requests in flight at the gateway; a further one is refused with status 429."""
     source: str | None = None
     """Workspace of the finished run whose policy the stages take; null: their own workspace."""
+    start: Literal["policy", "base"] = "policy"
+    """Where the stages start. policy: the policy of a finished run. base: the base policy, which they make first."""
     cached_paths: Count = 8
     """Paths per train problem in the cache of the stages."""
     evaluate: ComparisonParams = ComparisonParams()
     episodes: EpisodeParams = EpisodeParams()
-    train: TrainParams = TrainParams(
+    train: SynthesizerTrainParams = SynthesizerTrainParams(
         lr=2e-3,
         steps=600,
         batch_size=32,
         warm_start_steps=0,
         ppo=PpoParams(gae_lambda=1.0, minibatches=1),
     )
-    """Training of a synthesizer. PPO as published: gamma = lambda = 1, no KL penalty, one update a draw."""
+    """PPO as published: gamma = lambda = 1, no KL penalty, one update a draw."""
+
+    @override
+    def faults(self) -> Iterator[str]:
+        method, branches = self.train.method, self.train.branches
+        methods = ONLINE if branches == "drawn" else ONLINE | {Method.SFT}
+        if method not in methods:
+            yield f"train.method={method}; with branches={branches} it is one of {', '.join(sorted(methods))}"
+        if branches == "drawn" and self.compaction is Compaction.MODEL:
+            yield "train.branches=drawn; a training draws no summaries: set compaction=conclusion or answer"
+        if self.start == "base" and self.source is not None:
+            yield f"start=base; it is made in the same workspace, without source={self.source}"
 
     @property
     def votes(self) -> bool:

@@ -111,6 +111,8 @@ class System:
     """Tags of its runs in Prefect; the first is part of the name of its flow run."""
     rollouts: Callable[[Params], str] = lambda _: "in_process"
     """The param ``rollouts`` of its trainings: in their own process, or at an engine's server."""
+    begins: Callable[[Params], tuple[str, ...]] = lambda _: ()
+    """Stages of another system that a run does first, in the same workspace."""
     preflight: str | None = None
     """``module:function`` of ``(run, draws=bool)``; ``draws``: its engine may be started."""
 

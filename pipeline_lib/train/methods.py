@@ -62,6 +62,8 @@ class TrainingRequest:
     """The engine that draws these paths if ``params.rollouts`` is ``endpoint``."""
     stored: Sequence[Path] = ()
     """The paths if ``params.rollouts`` is ``stored``, with token ids."""
+    through: Callable[[PathSource], PathSource] = lambda source: source
+    """From the source of ``params.rollouts`` to the source of the paths that an online method trains on."""
     seed: int
     key: str
     """The stage key: checkpoints of another key are not resumed."""
@@ -217,13 +219,13 @@ def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], 
                 "train.rollouts=stored: no stored paths of these problems; run the stage sample first"
             )
         stored = StoredRollouts(paths=by_prompt, seed=request.seed)
-        return lambda _policy: stored
+        return lambda _policy: request.through(stored)
     if request.params.rollouts == "in_process":
         live = LiveRollouts(decoding=decoding, seed=request.seed)
-        return lambda _policy: live
+        return lambda _policy: request.through(live)
     work = work_folder(request.output, request.key)
 
-    def open_engine(source: str) -> EndpointRollouts:
+    def open_engine(source: str) -> PathSource:
         engine = stack.enter_context(
             serving_engine(
                 request.serve,
@@ -232,13 +234,14 @@ def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], 
                 lora_rank=request.params.lora.rank,
             )
         )
-        return EndpointRollouts(
+        served = EndpointRollouts(
             engine=engine,
             model_at=lambda endpoint: connect(endpoint, request.serve, model=source),
             folder=work / "adapters",
             decoding=decoding,
             seed=request.seed,
         )
+        return request.through(served)
 
     return open_engine
 

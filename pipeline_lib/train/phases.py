@@ -23,6 +23,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.trained import Asked
 from pipeline_lib.seeding import child_random
 from pipeline_lib.store import checkpoints, manifests
+from pipeline_lib.train.token_budget import BRANCH_TOKENS
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.trainer_settings import TrainerSettings, fitting_rows, silence_libraries
 from pipeline_lib.train.weights import policies
@@ -49,6 +50,7 @@ METRICS: Mapping[str, str] = {
         name: name
         for name in (
             "unjudged",
+            BRANCH_TOKENS,
             "kl",
             "update_kl",
             "clip_fraction",

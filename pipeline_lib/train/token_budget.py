@@ -5,7 +5,7 @@ Seconds differ from run to run; they are recorded as events.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
@@ -14,6 +14,9 @@ DRAWN_TOKEN = 0.6
 """Cost of a drawn and verified token in trained tokens. By operations it would be a third, a forward pass
 without a backward pass; with this value loop and control of the default run take about the same seconds on
 a CPU."""
+
+BRANCH_TOKENS = "branch_tokens"
+"""In the log of a step: tokens that were drawn for its prompts, and are not trained on."""
 
 WEIGHT_COUNTS = ("trained_weights", "all_weights")
 """Counts in a policy's manifest: of the last phase of its training, adapters included."""
@@ -63,6 +66,7 @@ def plan_tokens(params: TrainParams, *, prompt_tokens: float, path_tokens: float
     return warm + (replace(counted, drawn=0) if params.rollouts == "stored" else counted)
 
 
-def count_reused(drawn: int, *, passes: int) -> Tokens:
-    """Drawn tokens that are trained on in ``passes`` passes."""
-    return Tokens(trained=drawn * passes, drawn=drawn)
+def count_reused(drawn: int, *, passes: int, log: Iterable[Mapping[str, float]] = ()) -> Tokens:
+    """Drawn tokens that are trained on in ``passes`` passes, and those of branches in the ``log`` of the steps."""
+    branches = sum(int(step.get(BRANCH_TOKENS, 0)) for step in log)
+    return Tokens(trained=drawn * passes, drawn=drawn + branches)

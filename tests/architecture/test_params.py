@@ -25,14 +25,15 @@ from tests.architecture.param_reads import reads_of
 
 
 def section_fields(model: BaseModel, prefix: str = "") -> dict[str, tuple[str, str]]:
-    """Dotted key of every leaf, with the class of its section and its name there."""
+    """Dotted key of every leaf, with the class that declares it and its name there."""
     found: dict[str, tuple[str, str]] = {}
     for name in type(model).model_fields:
         value = getattr(model, name)
+        owner = next(one for one in type(model).__mro__ if name in one.__annotations__)
         if isinstance(value, BaseModel):
             found |= section_fields(value, f"{prefix}{name}.")
         else:
-            found[f"{prefix}{name}"] = (type(model).__name__, name)
+            found[f"{prefix}{name}"] = (owner.__name__, name)
     return found
 
 

@@ -79,12 +79,10 @@ def train(
     loaded = params.load()
     from pipeline_lib.systems.pacore.synthesizer import (  # noqa: PLC0415 - after the params
         chat_format_for,
-        check_method,
         judge_cache,
         train_synthesizer,
     )
 
-    check_method(loaded.pacore.train)
     check_trackers(loaded.execution)
     ask = partial(user_message, chat_format=chat_format_for(base))
     cached = read_cache(cache, kind=loaded.pacore.kind, ask=ask)

@@ -30,15 +30,15 @@ _SHARD_PROBLEMS = 500
 
 
 def check_run(run: Run, *, draws: bool) -> None:
-    """Check the engine of the params, and what `check_source` checks."""
+    """Check the engine of the params, and what `check_source` checks unless the run makes it."""
     check_own_engine(run.params.serve, is_started=draws)
-    check_source(run)
+    if run.params.pacore.start == "policy":
+        check_source(run)
 
 
 def check_source(run: Run) -> None:
-    """Raise BadInputError if the workspace has no trained policy, or one that cannot summarize as the params demand."""
-    source = source_of(run)
-    policy = source.policy(run.params.rounds, rounds=run.params.rounds)
+    """Raise BadInputError if the workspace has no such policy, or one that cannot summarize as the params demand."""
+    source, policy = source_of(run), policy_of(run)
     for folder in (policy, source.problems("train"), source.problems("test")):
         if not (folder / manifests.MANIFEST_NAME).exists():
             raise BadInputError(
@@ -52,9 +52,8 @@ def check_source(run: Run) -> None:
 def make_data(run: Run) -> None:
     """Write the policy as a chat model, and judged paths of it for each train problem."""
     check_source(run)
-    folders, source = run.workspace.pacore, source_of(run)
-    policy = source.policy(run.params.rounds, rounds=run.params.rounds)
-    _make_base(run, policy)
+    folders = run.workspace.pacore
+    _make_base(run, policy_of(run))
     problems = read_problems(run, "train")
     pacore = run.params.pacore
     chat_format = require_chat_format(load_chat_format(str(folders.base)), "the policy")
@@ -116,6 +115,14 @@ def source_of(run: Run) -> Workspace:
     """The workspace of the finished run."""
     source = run.params.pacore.source
     return Workspace(pathlib.Path(source).resolve()) if source else run.workspace
+
+
+def policy_of(run: Run) -> pathlib.Path:
+    """The policy that the stages start from."""
+    source, rounds = source_of(run), run.params.rounds
+    return (
+        source.base if run.params.pacore.start == "base" else source.policy(rounds, rounds=rounds)
+    )
 
 
 def read_problems(run: Run, split: str) -> list[Problem]:

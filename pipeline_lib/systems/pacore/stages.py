@@ -1,11 +1,13 @@
 """Train a synthesizer from the policy of a finished `reasonloop run`, and compare it with votes.
 
 Four stages in the same workspace: judged paths of the policy for the train problems, training, its control
-on plain prompts, evaluation on the test problems. Finished stages are reused.
+on plain prompts, evaluation on the test problems. Finished stages are reused. With `pacore.start=base` no run is needed:
+problems and base policy are made first.
 
 **Examples:**
 
     reasonloop pacore run
+    reasonloop pacore run --profile pacore-smol
     reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
 """
 
@@ -84,5 +86,6 @@ PACORE = System(
     ),
     labels=lambda params: (params.pacore.train.method,),
     rollouts=lambda params: params.pacore.train.rollouts,
+    begins=lambda params: ("prepare", "bootstrap") if params.pacore.start == "base" else (),
     preflight="pipeline_lib.systems.pacore.policy_messages:check_run",
 )

@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pipeline_lib.engines.chat_model import ChatFormat, Decoding
 from pipeline_lib.engines.identity import model_identity
@@ -17,6 +18,7 @@ from pipeline_lib.records import Row
 from pipeline_lib.store.files import check_output, digest_json, write_json_lines, write_text
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.store.keys import stage_key
+from pipeline_lib.systems.pacore.branches import DrawnBranches
 from pipeline_lib.systems.pacore.episodes import (
     OUTCOMES,
     Episodes,
@@ -27,11 +29,10 @@ from pipeline_lib.systems.pacore.message_cache import CachedQuestion
 from pipeline_lib.systems.pacore.settings import call_tokens, message_of, require_chat_format
 from pipeline_lib.systems.pacore.solution import PromptForm
 from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_policy
+from pipeline_lib.train.online.rollouts import PathSource
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside
 from pipeline_lib.verify.dispatch import judge_texts, open_verifier
-
-_METHODS = ONLINE | {Method.SFT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +43,6 @@ class TrainedSynthesizer:
     episodes: Episodes
     rows: pathlib.Path
     card: pathlib.Path
-
-
-def check_method(train: TrainParams) -> None:
-    """Raise BadInputError if a synthesizer cannot be trained by the method."""
-    if train.method not in _METHODS:
-        raise BadInputError(
-            f"pacore.train.method={train.method.value}; expected one of "
-            f"{', '.join(sorted(method.value for method in _METHODS))}"
-        )
 
 
 def chat_format_for(base: str) -> ChatFormat:
@@ -76,7 +68,6 @@ def train_synthesizer(
         EngineDownError: the server of the second filter does not answer.
     """
     train, settings = params.pacore.train, params.pacore.episodes
-    check_method(train)
 
     def named(name: str) -> pathlib.Path:
         return output.with_name(f"{output.name}.{name}")
@@ -108,6 +99,7 @@ def train_synthesizer(
             verify=params.verify,
             max_new_tokens=call_tokens(params.pacore, form.chat_format),
             serve=params.serve,
+            through=partial(_through, rows, questions, form, params),
             seed=params.seed,
             key=_key(base, [*cold_start, *rows], train, params),
             progress=progress,
@@ -220,6 +212,20 @@ def _prompt_form(base: str, params: Params) -> PromptForm:
     return PromptForm(chat_format=chat_format, fits=fits, message_of=message_of(params.pacore))
 
 
+def _through(
+    rows: Sequence[Row],
+    questions: Sequence[CachedQuestion],
+    form: PromptForm,
+    params: Params,
+    source: PathSource,
+) -> PathSource:
+    if params.pacore.train.branches == "cached":
+        return source
+    asked = {question.problem.id: question.conversation for question in questions}
+    conversations = {row["prompt"]: asked[row["problem_id"]] for row in rows}
+    return DrawnBranches(source, conversations, form, params.pacore.episodes, params.seed)
+
+
 def _key(base: str, rows: Sequence[Row], train: TrainParams, params: Params) -> str:
     return stage_key(
         __name__,
@@ -228,6 +234,8 @@ def _key(base: str, rows: Sequence[Row], train: TrainParams, params: Params) -> 
             "verify": params.verify.model_dump(mode="json"),
             "max_new_tokens": params.pacore.max_new_tokens,
             "seed": params.seed,
+            "compaction": [params.pacore.compaction, params.pacore.kind],
+            "references": params.pacore.episodes.references,
         },
         inputs={"base": model_identity(base), "episodes": digest_json(rows)},
     )

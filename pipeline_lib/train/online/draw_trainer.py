@@ -88,7 +88,8 @@ class DrawTrainer(Trainer):
 
     def count_processed_tokens(self) -> Tokens:
         """Tokens of the draws, prompts included."""
-        return count_reused(int(self.state.num_input_tokens_seen), passes=self._updates)
+        seen, log = int(self.state.num_input_tokens_seen), self.state.log_history
+        return count_reused(seen, passes=self._updates, log=log)
 
     @override
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

@@ -15,6 +15,7 @@ from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.tokens import encode_prompt
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.seeding import consecutive_seeds
+from pipeline_lib.train.token_budget import BRANCH_TOKENS
 from pipeline_lib.train.weights.models import save_model
 
 ADAPTER = "policy"
@@ -32,6 +33,8 @@ class DrawnPath:
     """Natural log-probability of each completion token under the policy that drew it."""
     failed: bool = False
     """Drawing failed: the completion is a single end token, which must get no reward."""
+    branch_tokens: int = 0
+    """Tokens that were drawn for the prompts of its draw, with their own prompts; at the first path alone."""
 
 
 class PathSource(Protocol):
@@ -53,7 +56,7 @@ RolloutFunc = Callable[[Sequence[str], Any], dict[str, list[Any]]]
 
 
 def make_rollout_func(source: PathSource) -> RolloutFunc:
-    """``source`` as TRL's ``rollout_func``; TRL passes ``failed`` on to the reward function."""
+    """``source`` as TRL's ``rollout_func``; TRL passes its further columns on to the reward function."""
 
     def roll_out(prompts: Sequence[str], trainer: Any) -> dict[str, list[Any]]:
         paths = source.draw(
@@ -67,6 +70,7 @@ def make_rollout_func(source: PathSource) -> RolloutFunc:
             "completion_ids": [list(path.completion_ids) for path in paths],
             "logprobs": [list(path.logprobs) for path in paths],
             "failed": [path.failed for path in paths],
+            BRANCH_TOKENS: [path.branch_tokens for path in paths],
         }
 
     return roll_out

@@ -19,7 +19,7 @@ from typing_extensions import override
 from pipeline_lib.train.advantages.rules import AdvantageRule, compute_advantages
 from pipeline_lib.train.online.unpadded_logprobs import UnpaddedScorer
 from pipeline_lib.train.phases import count_tokens
-from pipeline_lib.train.token_budget import Tokens, count_reused
+from pipeline_lib.train.token_budget import BRANCH_TOKENS, Tokens, count_reused
 
 
 class UnpaddedLogprobs:
@@ -124,7 +124,8 @@ class GroupAdvantages:
     def count_processed_tokens(self) -> Tokens:
         """Tokens of the drawn paths, prompts included."""
         trainer: Any = self
-        return count_reused(int(trainer.state.num_input_tokens_seen), passes=trainer.num_iterations)
+        seen, log = int(trainer.state.num_input_tokens_seen), trainer.state.log_history
+        return count_reused(seen, passes=trainer.num_iterations, log=log)
 
 
 class VerifiedGrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
@@ -147,6 +148,8 @@ class VerifiedGrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
         scored = super()._generate_and_score_completions(inputs)
         if self._use_sampling_logprobs:
             scored["old_per_token_logps"] = scored["sampling_per_token_logps"]
+        if branch_tokens := sum(row.get(BRANCH_TOKENS, 0) for row in inputs):
+            self._metrics["train"][BRANCH_TOKENS].append(branch_tokens)
         return scored
 
 

@@ -41,6 +41,7 @@ from pipeline_lib.train.ppo.token_scores import (
     compute_logprobs,
     score_tokens,
 )
+from pipeline_lib.train.token_budget import BRANCH_TOKENS
 from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.policies import Policy
 
@@ -149,6 +150,8 @@ class PpoTrainer(DrawTrainer):
             trainer_state=self.state,
             log_metric=self._step_metrics.__setitem__,
         )
+        if branch_tokens := sum(path.branch_tokens for path in paths):
+            self._step_metrics[BRANCH_TOKENS] = branch_tokens
         size = self._group_size
         self._step_metrics |= draw_metrics(paths, rewards, end_ids=self._end_ids, group_size=size)
         return select_trainable(paths, rewards, rule=self._advantage_rule, group_size=size)

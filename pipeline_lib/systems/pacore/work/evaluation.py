@@ -7,7 +7,7 @@ from pipeline_lib.systems.pacore.evaluation import (
 from pipeline_lib.systems.pacore.policy_messages import read_problems
 from pipeline_lib.systems.pacore.trials import make_strategies
 from pipeline_lib.systems.stage import Run
-from pipeline_lib.telemetry import record_work, step_recorder
+from pipeline_lib.telemetry import step_recorder
 
 
 def evaluate(run: Run) -> None:
@@ -36,6 +36,7 @@ def evaluated_models(run: Run) -> dict[str, str]:
 def draw_evaluated(run: Run, name: str) -> None:
     """Draw the trials of one model, which `evaluate` then reads."""
     models, problems = evaluated_models(run), read_problems(run, "test")
+    progress = step_recorder(run.root, "pacore-evaluate", label=f"pacore-evaluate {name}")
     total = len(problems) * len(make_strategies(run.params.pacore))
     draw_trials(
         models[name],
@@ -44,12 +45,5 @@ def draw_evaluated(run: Run, name: str) -> None:
         run.params,
         place=list(models).index(name),
         replaces=True,
-        moved=lambda done: record_work(
-            run.root,
-            "pacore-evaluate",
-            done=done,
-            total=total,
-            unit="step",
-            label=f"pacore-evaluate {name}",
-        ),
+        moved=lambda done: progress(done, total),
     )

@@ -10,12 +10,20 @@ from pipeline_lib.engines.chat_model import Message
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.math import MathGold
-from pipeline_lib.params.pacore import EpisodeParams, PacoreParams
+from pipeline_lib.params.pacore import (
+    Compaction,
+    EpisodeParams,
+    PacoreParams,
+    SynthesizerTrainParams,
+)
 from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.params.train import Method, PpoParams, TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.records import Problem
+from pipeline_lib.store.manifests import read_manifest
+from pipeline_lib.systems.pacore import synthesizer
+from pipeline_lib.systems.pacore.branches import DrawnBranches
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion
 from pipeline_lib.systems.pacore.synthesizer import (
     chat_format_for,
@@ -28,6 +36,7 @@ from pipeline_lib.train.methods import schedule_stored_rows, schedule_warm_start
 from pipeline_lib.train.weights.export import write_compact_chat
 from pipeline_lib.train.weights.gguf_import import import_gguf
 from pipeline_lib.train.weights.models import load_model
+from pipeline_lib.train.weights.policies import tokens_of
 from tests.unit.train.weights.gguf_files import tiny_llama, write_gguf
 
 
@@ -68,7 +77,7 @@ def judged(golds):
 
 def params(method, **train):
     fields = {"lr": 1e-3, "steps": 3, "batch_size": 4, "group_size": 2, "warm_start_steps": 0}
-    settings = TrainParams(
+    settings = SynthesizerTrainParams(
         method=method,
         control=False,
         checkpoint_every=1,
@@ -112,20 +121,21 @@ def test_each_method_trains(base, questions, trained_by, method):
     assert again.summary.digest == trained.summary.digest
 
 
+class KilledError(Exception):
+    """Ends a training from within."""
+
+
+def stop_after_two(step, _total, _metrics):
+    if step == 2:
+        raise KilledError
+
+
 @pytest.mark.parametrize("method", [Method.SFT, Method.PPO])
 def test_a_killed_training_resumes_to_the_same_digest(
     base, questions, trained_by, tmp_path, method
 ):
     """Interrupted after the second of three steps: the weights equal those of an unbroken training."""
     folder, whole = trained_by(method)
-
-    class KilledError(Exception):
-        pass
-
-    def stop_after_two(step, _total, _metrics):
-        if step == 2:
-            raise KilledError
-
     with pytest.raises(KilledError):
         train_synthesizer(
             base, questions, tmp_path / "broken", params(method), progress=stop_after_two
@@ -139,9 +149,89 @@ def test_a_killed_training_resumes_to_the_same_digest(
         progress=lambda step, _total, _metrics: steps.append(step),
     )
     assert steps[0] > 1
-    weights = [(one / "model.safetensors").read_bytes() for one in (folder, tmp_path / "broken")]
-    assert weights[0] == weights[1]
+    assert weights(folder) == weights(tmp_path / "broken")
     assert resumed.summary.steps == whole.summary.steps
+
+
+def weights(folder):
+    return (folder / "model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def taught(base, tmp_path_factory):
+    """A model that answers 1 or 2 to each of eight questions, of which either is right for one half."""
+    folder, questions = tmp_path_factory.mktemp("taught") / "model", judged([1, 2] * 4)
+    settings = online(Method.SFT, branches="cached", steps=25, lr=5e-2, batch_size=8)
+    train_synthesizer(base, questions, folder, settings)
+    return str(folder), questions
+
+
+def online(method, branches="drawn", **train):
+    """Params with room for an answer, so that there are rewards."""
+    fields = {"group_size": 4} | train
+    found = params(method, branches=branches, **fields)
+    return found.model_copy(
+        update={"pacore": found.pacore.model_copy(update={"max_new_tokens": 16})}
+    )
+
+
+@pytest.mark.parametrize("method", [Method.GRPO, Method.PPO])
+def test_branches_are_drawn_by_the_weights_of_their_step(taught, tmp_path, monkeypatch, method):
+    """Killed after two of three steps it ends with the weights and tokens of an unbroken training.
+
+    The training changes the weights, and each step draws with those of the step. The log has the tokens of the
+    branches, which are drawn and not trained on.
+    """
+    seen = []
+
+    class Seen(DrawnBranches):
+        def draw(self, prompts, *, model, tokenizer, step):
+            seen.append((step, sum(float(one.abs().sum()) for one in model.parameters())))
+            return super().draw(prompts, model=model, tokenizer=tokenizer, step=step)
+
+    monkeypatch.setattr(synthesizer, "DrawnBranches", Seen)
+    settings, whole, broken = online(method, warmup_fraction=0.0), tmp_path / "w", tmp_path / "b"
+    train_synthesizer(*taught, whole, settings)
+    unbroken = [*seen]
+    assert [step for step, _ in unbroken] == [0, 1, 2]
+    assert len({norm for _, norm in unbroken}) == 3
+    seen.clear()
+    with pytest.raises(KilledError):
+        train_synthesizer(*taught, broken, settings, progress=stop_after_two)
+    train_synthesizer(*taught, broken, settings)
+    assert seen == [*unbroken[:2], *unbroken[1:]]
+    assert weights(whole) == weights(broken)
+    log, tokens = log_of(whole), tokens_of(read_manifest(whole))
+    assert log == log_of(broken)
+    assert tokens == tokens_of(read_manifest(broken))
+    assert tokens.drawn - tokens.trained == sum(row["branch_tokens"] for row in log)
+    # 4 groups of 2 or 3 branches, each with a prompt and at least one drawn token.
+    assert all(row["branch_tokens"] >= 4 * 2 * 2 for row in log)
+
+
+def log_of(folder):
+    lines = (folder / "training_log.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_cached_branches_cost_nothing_at_a_step(taught, tmp_path):
+    """Each drawn token is trained on, and the log has no tokens of branches."""
+    train_synthesizer(*taught, tmp_path / "model", online(Method.PPO, branches="cached"))
+    tokens = tokens_of(read_manifest(tmp_path / "model"))
+    assert tokens.drawn == tokens.trained
+    assert not [row for row in log_of(tmp_path / "model") if "branch_tokens" in row]
+
+
+def test_what_no_synthesizer_is_trained_by_is_refused():
+    """DPO has no pairs of syntheses, SFT draws nothing, and no training draws summaries: one line each."""
+    with pytest.raises(ValueError, match=r"=dpo; with branches=cached it is one of grpo, ppo, rl"):
+        PacoreParams(train=SynthesizerTrainParams(method=Method.DPO))
+    drawn = SynthesizerTrainParams(branches="drawn")
+    with pytest.raises(ValueError, match=r"=sft; with branches=drawn it is one of grpo, ppo, rloo"):
+        PacoreParams(train=drawn)
+    drawn = drawn.model_copy(update={"method": Method.PPO})
+    with pytest.raises(ValueError, match="draws no summaries: set compaction=conclusion"):
+        PacoreParams(train=drawn, compaction=Compaction.MODEL)
 
 
 def test_no_episodes_is_bad_input(base, questions, tmp_path):
@@ -155,12 +245,6 @@ def test_no_episodes_is_bad_input(base, questions, tmp_path):
     with pytest.raises(BadInputError, match=r"no episodes \(questions=8.*max_mean_right"):
         train_synthesizer(base, questions, tmp_path / "model", narrow)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_other_methods_are_refused(base, questions, tmp_path):
-    """DPO has no pairs of syntheses."""
-    with pytest.raises(BadInputError, match=r"method=dpo; expected one of grpo, ppo, rloo, sft"):
-        train_synthesizer(base, questions, tmp_path / "model", params(Method.DPO))
 
 
 def test_a_cold_start_comes_before_online_training(base, questions, tmp_path):

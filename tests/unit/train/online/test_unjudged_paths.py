@@ -150,9 +150,9 @@ def test_a_reward_gets_step_prompt_and_columns_and_its_figures_are_kept(
 
 
 def test_ppo_passes_the_keywords_of_trl(request_for, tmp_path):
-    """All but `log_extra`, which fills a table of completions that PPO does not have."""
+    """All but `log_extra`, which fills a table of completions that PPO does not have, and a column for TRL's log."""
     [of_trl, of_ppo] = [
         calls_of(method, request_for, tmp_path)[0][0].keys() for method in (Method.GRPO, Method.PPO)
     ]
-    assert of_trl - of_ppo == {"log_extra"}
+    assert of_trl - of_ppo == {"log_extra", "branch_tokens"}
     assert of_ppo <= of_trl

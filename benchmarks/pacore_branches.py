@@ -1,0 +1,217 @@
+r"""Branches drawn by the policy in training against branches of a cache, from one start, on Countdown.
+
+Each seed makes a base policy, a cache of its paths for the train problems, and by SFT on it a synthesizer, the start.
+From the start one training takes the references of the cache and one draws them anew at every step: equal steps, prompts
+and syntheses a step, so about equally many trained tokens. `pacore evaluate` draws rounds 4,1 of all three on the test
+problems with the same seeds; differences are paired over problems. Each command is a process with one thread, and
+finished ones are kept: run the same command to resume. About 15 CPU minutes a seed.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.pacore_branches --root /tmp/branches --output branches.json
+    python -m benchmarks.pacore_branches --root /tmp/tiny --seeds 7 --sft-steps 20 --steps 4 --set \
+        prepare.countdown.num_numbers=2 prepare.countdown.target_low=1 prepare.train_problems=60 \
+        prepare.test_problems=20 prepare.bootstrap_problems=120 bootstrap.steps=200
+"""
+
+import argparse
+import pathlib
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.lib.command_line import add_output, make_parser, write_results
+from benchmarks.lib.processes import run_measured
+from benchmarks.lib.seeds import mean_of, over_seeds, points
+from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.store import shards
+from pipeline_lib.store.files import read_json, write_json
+from pipeline_lib.store.manifests import read_manifest
+from pipeline_lib.study.statistics.intervals import paired_difference
+from pipeline_lib.train.weights.policies import tokens_of
+
+MODELS = ("start", "cached", "drawn")
+PAIRS = (("drawn", "cached"), ("cached", "start"), ("drawn", "start"))
+MEASURES = ("rounds 4,1", "one path")
+SHARED: Mapping[str, object] = {
+    "prepare.train_problems": 2000,
+    "pacore.max_new_tokens": 48,
+    "pacore.evaluate.widths": "[[4]]",
+    "pacore.evaluate.early_stop": "null",
+    "pacore.evaluate.rsa": "null",
+    "pacore.evaluate.plain_paths": 12,
+}
+ONLINE: Mapping[str, object] = {
+    "pacore.train.lr": 1e-4,
+    "pacore.train.batch_size": 32,
+    "pacore.train.group_size": 8,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seed:
+    """The models and the evaluation of one seed."""
+
+    number: int
+    folder: pathlib.Path
+    arguments: argparse.Namespace
+
+    def run(self) -> dict[str, Any]:
+        """Run what is missing; figures by model, and differences by pair and measure."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        chat, cache = self.folder / "chat", self.folder / "cache.jsonl"
+        for stage in ("prepare", "bootstrap"):
+            self._once(stage, "stage", stage, "--workspace", self.folder)
+        self._once("chat", "pacore", "base", self.folder / "models" / "base", "--output", chat)
+        drawn = ("--split", "train", "--num-paths", "8")
+        self._once("cache", "sample", chat, "--output", cache, *drawn)
+        sft = {"pacore.train.steps": self.arguments.sft_steps}
+        self._train("start", chat, sft)
+        online = {
+            **ONLINE,
+            "pacore.train.method": self.arguments.method,
+            "pacore.train.steps": self.arguments.steps,
+        }
+        for branches in ("cached", "drawn"):
+            start = self.folder / "start"
+            self._train(branches, start, online | {"pacore.train.branches": branches})
+        models = [self.folder / name for name in MODELS]
+        report = self.folder / "report"
+        self._once("report", "pacore", "evaluate", *models, "--output", report)
+        return {"models": self._models(), "differences": self._differences()}
+
+    def _train(self, name: str, base: pathlib.Path, options: Mapping[str, object]) -> None:
+        output = self.folder / name
+        command = ("pacore", "train", base, self.folder / "cache.jsonl", "--output", output)
+        self._once(name, *command, options=options)
+
+    def _once(
+        self, name: str, *command: object, options: Mapping[str, object] | None = None
+    ) -> None:
+        """Run a command unless it has ended well before; its log and what it used are beside its result."""
+        used = self.folder / f"{name}.used.json"
+        if used.exists():
+            return
+        params = {"seed": self.number, **SHARED, **(options or {})}
+        given = [f"{key}={value}" for key, value in params.items()] + self.arguments.set
+        sets = [part for one in given for part in ("--set", one)]
+        if (
+            name == "chat"
+        ):  # it takes no params, and refuses a folder that a killed command has left
+            shutil.rmtree(self.folder / "chat", ignore_errors=True)
+            sets = []
+        words = [sys.executable, "-m", "flows.cli", *map(str, command), *sets]
+        write_json(used, asdict(run_measured(words, self.folder / f"{name}.log")))
+
+    def _values(self) -> dict[tuple[str, str], dict[str, float]]:
+        """Accuracy by problem, of each measure and model."""
+        found: dict[tuple[str, str], dict[str, float]] = {}
+        arms = {f"{m} model={self.folder / one}": (m, one) for m in MEASURES for one in MODELS}
+        for row in shards.iter_table(self.folder / "report" / "values"):
+            if row["arm"] in arms and row["measure"] == "accuracy":
+                found.setdefault(arms[row["arm"]], {})[row["problem_id"]] = row["value"]
+        return found
+
+    def _models(self) -> dict[str, Any]:
+        values, found = self._values(), {}
+        for model in MODELS:
+            tokens = tokens_of(read_manifest(self.folder / model))
+            found[model] = {
+                **{m: float(np.mean(list(values[m, model].values()))) for m in MEASURES},
+                "trained_tokens": tokens.trained,
+                "drawn_tokens": tokens.drawn,
+                **read_json(self.folder / f"{model}.used.json"),
+            }
+        return found
+
+    def _differences(self) -> dict[str, dict[str, float]]:
+        values, found = self._values(), {}
+        for arm, reference in PAIRS:
+            for measure in MEASURES:
+                of_arm, of_reference = values[measure, arm], values[measure, reference]
+                names = sorted(of_arm)
+                one = paired_difference(
+                    np.array([of_reference[name] for name in names]),
+                    np.array([of_arm[name] for name in names]),
+                    EvaluateParams(),
+                    seed=self.number,
+                )
+                interval = one.interval
+                found[f"{arm} - {reference}, {measure}"] = {
+                    "value": interval.value,
+                    "low": interval.low,
+                    "high": interval.high,
+                }
+        return found
+
+
+def main() -> None:
+    """Run what is missing, then print models and differences."""
+    arguments = _arguments()
+    root = arguments.root.resolve()
+    found = {}
+    for number in arguments.seeds:
+        one = Seed(number=number, folder=root / f"seed-{number}", arguments=arguments)
+        found[str(number)] = one.run()
+        print(f"seed {number}: {found[str(number)]['differences']}", flush=True)
+    write_results(arguments.output, found)
+    console = Console(width=150)
+    console.print(models_table([*found.values()]))
+    console.print(differences_table([*found.values()]))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = make_parser(__doc__)
+    parser.add_argument("--root", type=pathlib.Path, required=True, help="folder for all models")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
+    parser.add_argument("--method", choices=["ppo", "grpo", "rloo"], default="ppo")
+    parser.add_argument("--sft-steps", type=int, default=400, help="of the start, 32 rows each")
+    parser.add_argument("--steps", type=int, default=150, help="of RL, 32 x 8 syntheses each")
+    parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of all commands")
+    add_output(parser)
+    return parser.parse_args()
+
+
+def models_table(found: Sequence[Mapping[str, Any]]) -> Table:
+    """Each seed's accuracy in percent, tokens and seconds of each training."""
+    shown = Table(title="Of each seed: percent right, thousands of tokens, seconds of training")
+    names = (*MEASURES, "trained_tokens", "drawn_tokens", "cpu_s", "wall_s")
+    for column in ("model", *names):
+        shown.add_column(column)
+    for model in MODELS:
+        rows = [one["models"][model] for one in found]
+        shown.add_row(
+            model,
+            *(" / ".join(f"{100 * row[name]:.1f}" for row in rows) for name in MEASURES),
+            *(
+                " / ".join(f"{row[name] / 1000:.0f}" for row in rows)
+                for name in ("trained_tokens", "drawn_tokens")
+            ),
+            *(" / ".join(f"{row[name]:.0f}" for row in rows) for name in ("cpu_s", "wall_s")),
+        )
+    return shown
+
+
+def differences_table(found: Sequence[Mapping[str, Any]]) -> Table:
+    """In points: each seed, then their mean with 95 % intervals over problems and over seeds."""
+    shown = Table(title="Differences in points, paired over problems")
+    for column in ("", "each seed", "mean (95 % over problems)", "(95 % over seeds)"):
+        shown.add_column(column)
+    for name in found[0]["differences"]:
+        each = [one["differences"][name] for one in found]
+        spread = over_seeds([one["value"] for one in each])
+        shown.add_row(
+            name,
+            ", ".join(points(one) for one in each),
+            points(mean_of(each)),
+            points(spread) if spread else "-",
+        )
+    return shown
+
+
+if __name__ == "__main__":
+    main()
