@@ -2,8 +2,8 @@
 
 import pathlib
 
-_THREADS = ("--runner", "thread", "--set", "evaluate.resamples=200")
-APR = ("--profile", "smoke", *_THREADS, "--set", "apr.sft.precision=float32")
+THREADS = ("--runner", "thread", "--set", "evaluate.resamples=200")
+APR = ("--profile", "smoke", *THREADS, "--set", "apr.sft.precision=float32")
 """Float32, since products in bfloat16 differ between processors."""
 _PEERS = (
     "[{name: small, hidden_size: 96, num_layers: 2, num_heads: 4, steps: 120},"
@@ -18,4 +18,4 @@ CLASSMATE = (
 
 def pacore(source: pathlib.Path) -> tuple[str, ...]:
     """Settings of a run on the policy of the finished run in ``source``."""
-    return ("--profile", "smoke", *_THREADS, "--set", f"pacore.source={source}")
+    return ("--profile", "smoke", *THREADS, "--set", f"pacore.source={source}")

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from pipeline_lib.store import manifests
-from pipeline_lib.store.files import read_json
+from pipeline_lib.store import manifests, shards
+from pipeline_lib.store.files import read_json, read_json_lines
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.pacore.stages import PACORE
@@ -65,6 +65,32 @@ def test_the_synthesizer_answers(reasonloop, pacore_run):
     done = reasonloop("pacore", "solve", model, "3,5=8", "--set", "pacore.widths=[2]")
     assert done.returncode == 0, done.stderr
     assert "round 2 of 2: 1 paths" in done.stdout
+
+
+def test_one_command_draws_trains_and_evaluates(reasonloop, tmp_path):
+    """Without a finished run: paths of the train problems, PPO on branches of the policy, the test problems.
+
+    No test problem is in the cache, in an episode or in the record of a training.
+    """
+    settings = (*smoke_runs.THREADS, "--profile", "smoke", "--set", "pacore.start=base")
+    online = ("--set", "pacore.train.method=ppo", "--set", "pacore.train.branches=drawn")
+    done = reasonloop("pacore", "run", "--workspace", tmp_path, *settings, *online)
+    assert done.returncode == 0, done.stderr + done.stdout
+    folders = Workspace(tmp_path)
+    asked = {
+        split: {row["id"] for row in shards.iter_table(folders.problems(split))}
+        for split in ("train", "test")
+    }
+    assert not asked["train"] & asked["test"]
+    cached = {row["problem_id"] for row in shards.iter_table(folders.pacore.messages)}
+    episodes = read_json_lines(folders.pacore.model.with_name("pacore.episodes.jsonl"))
+    assert {row["problem_id"] for row in episodes} <= cached == asked["train"]
+    log = read_json_lines(folders.pacore.model / "training_log.jsonl")
+    assert [row["phase"] for row in log if row.get("branch_tokens")] == ["ppo"] * 4
+    study = read_study(folders.pacore.reports / "metrics.json")
+    assert {one.num_seen for one in study.arms} == {0}
+    attempts = shards.iter_table(folders.pacore.reports / "attempts")
+    assert {row["problem_id"] for row in attempts} == asked["test"]
 
 
 @pytest.mark.slow

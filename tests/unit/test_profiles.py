@@ -60,6 +60,16 @@ def test_the_profiles_of_threads_are_of_four_numbers(
     assert (model.window, apr.data.style) == (window, style)
 
 
+@pytest.mark.parametrize(("profile", "quantize"), [("pacore-3b", "4bit"), ("pacore-smol", "none")])
+def test_the_profiles_of_one_command_draw_their_branches(profile: str, quantize: str):
+    """PPO from the base that the stages make, with branches of the present policy; the large base is in 4 bits."""
+    params = load_params(profile=profile)
+    pacore = params.pacore
+    assert (pacore.start, pacore.train.method, pacore.train.branches) == ("base", "ppo", "drawn")
+    assert pacore.train.lora.quantize == quantize
+    assert params.bootstrap.model is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_options_are_the_engines_own(profile: str):

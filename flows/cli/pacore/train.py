@@ -67,8 +67,8 @@ def train(
 ) -> None:
     """Train a model to synthesize from cached responses; an interrupted training resumes.
 
-    SFT learns a right response from others as references. GRPO and PPO reward the model's own syntheses by
-    the verifier. Episodes and a data card are written beside the output.
+    SFT learns a right response from others as references. GRPO and PPO reward the model's own syntheses by the verifier,
+    of cached or of newly drawn references. Episodes and a data card are written beside the output.
 
     **Examples:**
 

@@ -1,7 +1,7 @@
 """Branches of a training step: paths that the present policy draws, and whose messages its syntheses see."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from pipeline_lib.engines.chat_model import Conversation
 from pipeline_lib.engines.tokens import decode_completion
 from pipeline_lib.params.pacore import EpisodeParams
 from pipeline_lib.seeding import child_random
-from pipeline_lib.systems.pacore.solution import PromptForm, References
+from pipeline_lib.systems.pacore.solution import PromptForm
 from pipeline_lib.train.online.rollouts import DrawnPath, PathSource
 
 
@@ -46,14 +46,11 @@ class DrawnBranches:
         branches = draw(asked)
         left, asked = iter(branches), []
         for (prompt, size), count in zip(groups, counts, strict=True):
-            known = self._references(itertools.islice(left, count), tokenizer)
+            drawn = itertools.islice(left, count)
+            texts = [decode_completion(tokenizer, one.completion_ids) for one in drawn]
+            messages = [self.form.message_of(text) if text else None for text in texts]
+            known = [(path, message) for path, message in enumerate(messages) if message]
             asked += [self.form.fit(self.conversations[prompt], known).text] * size
         first, *others = draw(asked)
         spent = sum(len(one.prompt_ids) + len(one.completion_ids) for one in branches)
         return [replace(first, branch_tokens=spent), *others]
-
-    def _references(self, branches: Iterable[DrawnPath], tokenizer: Any) -> References:
-        # A failed branch has no text.
-        texts = [decode_completion(tokenizer, one.completion_ids) for one in branches]
-        messages = [self.form.message_of(text) if text else None for text in texts]
-        return [(path, message) for path, message in enumerate(messages) if message]

@@ -119,10 +119,9 @@ def source_of(run: Run) -> Workspace:
 
 def policy_of(run: Run) -> pathlib.Path:
     """The policy that the stages start from."""
-    source, rounds = source_of(run), run.params.rounds
-    return (
-        source.base if run.params.pacore.start == "base" else source.policy(rounds, rounds=rounds)
-    )
+    if run.params.pacore.start == "base":
+        return source_of(run).base
+    return source_of(run).policy(run.params.rounds, rounds=run.params.rounds)
 
 
 def read_problems(run: Run, split: str) -> list[Problem]:

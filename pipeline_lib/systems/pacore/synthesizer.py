@@ -3,7 +3,6 @@
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from pipeline_lib.engines.chat_model import ChatFormat, Decoding
 from pipeline_lib.engines.identity import model_identity
@@ -99,7 +98,7 @@ def train_synthesizer(
             verify=params.verify,
             max_new_tokens=call_tokens(params.pacore, form.chat_format),
             serve=params.serve,
-            through=partial(_through, rows, questions, form, params),
+            through=_through(rows, questions, form, params),
             seed=params.seed,
             key=_key(base, [*cold_start, *rows], train, params),
             progress=progress,
@@ -213,17 +212,13 @@ def _prompt_form(base: str, params: Params) -> PromptForm:
 
 
 def _through(
-    rows: Sequence[Row],
-    questions: Sequence[CachedQuestion],
-    form: PromptForm,
-    params: Params,
-    source: PathSource,
-) -> PathSource:
+    rows: Sequence[Row], questions: Sequence[CachedQuestion], form: PromptForm, params: Params
+) -> Callable[[PathSource], PathSource]:
     if params.pacore.train.branches == "cached":
-        return source
+        return lambda source: source
     asked = {question.problem.id: question.conversation for question in questions}
-    conversations = {row["prompt"]: asked[row["problem_id"]] for row in rows}
-    return DrawnBranches(source, conversations, form, params.pacore.episodes, params.seed)
+    by_prompt = {row["prompt"]: asked[row["problem_id"]] for row in rows}
+    return lambda one: DrawnBranches(one, by_prompt, form, params.pacore.episodes, params.seed)
 
 
 def _key(base: str, rows: Sequence[Row], train: TrainParams, params: Params) -> str:

@@ -23,6 +23,12 @@ def opened(params, served=None):
     return open_setting(served or model(), params, VerifyParams(), seed=7)
 
 
+def test_the_base_is_of_the_same_workspace():
+    """Stages that make the base take none of another workspace: one line with both keys."""
+    with pytest.raises(ValueError, match=r"start=base; .* same workspace, without source=runs/7"):
+        PacoreParams(start="base", source="runs/7")
+
+
 @pytest.mark.parametrize(
     ("compaction", "text", "message"),
     [

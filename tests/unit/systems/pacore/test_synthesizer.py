@@ -17,7 +17,8 @@ from pipeline_lib.params.pacore import (
     SynthesizerTrainParams,
 )
 from pipeline_lib.params.paths import BootstrapParams
-from pipeline_lib.params.train import Method, PpoParams, TrainParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.train import LoraParams, Method, PpoParams, TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.records import Problem
@@ -207,6 +208,19 @@ def test_branches_are_drawn_by_the_weights_of_their_step(taught, tmp_path, monke
     assert tokens.drawn - tokens.trained == sum(row["branch_tokens"] for row in log)
     # 4 groups of 2 or 3 branches, each with a prompt and at least one drawn token.
     assert all(row["branch_tokens"] >= 4 * 2 * 2 for row in log)
+
+
+@pytest.mark.slow
+def test_a_served_engine_draws_branches_and_syntheses(taught, tmp_path):
+    """Under the adapter of each step, by the same code as in process."""
+    lora = LoraParams(enabled=True, rank=4)
+    settings = online(Method.PPO, rollouts="endpoint", lora=lora).model_copy(
+        update={"serve": ServeParams(engine="embedded", port=8462)}
+    )
+    train_synthesizer(*taught, tmp_path / "model", settings)
+    log = log_of(tmp_path / "model")
+    assert all(row["branch_tokens"] >= 4 * 2 * 2 for row in log)
+    assert max(row["reward"] for row in log) > 0
 
 
 def log_of(folder):
