@@ -4,7 +4,7 @@ Each seed makes a base policy, a cache of its paths for the train problems, and 
 From the start one training takes the references of the cache and one draws them anew at every step: equal steps, prompts
 and syntheses a step, so about equally many trained tokens. `pacore evaluate` draws rounds 4,1 of all three on the test
 problems with the same seeds; differences are paired over problems. Each command is a process with one thread, and
-finished ones are kept: run the same command to resume. About 15 CPU minutes a seed.
+finished ones are kept: run the same command to resume. About 12 CPU minutes a seed.
 
     OMP_NUM_THREADS=1 python -m benchmarks.pacore_branches --root /tmp/branches --output branches.json
     python -m benchmarks.pacore_branches --root /tmp/tiny --seeds 7 --sft-steps 20 --steps 4 --set \
@@ -170,7 +170,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
     parser.add_argument("--method", choices=["ppo", "grpo", "rloo"], default="ppo")
     parser.add_argument("--sft-steps", type=int, default=400, help="of the start, 32 rows each")
-    parser.add_argument("--steps", type=int, default=150, help="of RL, 32 x 8 syntheses each")
+    parser.add_argument("--steps", type=int, default=100, help="of RL, 32 x 8 syntheses each")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of all commands")
     add_output(parser)
     return parser.parse_args()
