@@ -104,8 +104,8 @@ GROUPS = {
         ),
     ),
     "stream": (
-        "Verification over Kafka topics.",
-        ("files.stream:verify", "files.stream:publish"),
+        "Verification, and stages of a run in processes of their own, over Kafka topics.",
+        ("files.stream:stage", "files.stream:verify"),
     ),
     "export": (
         "A finished run, or a model, in the formats of other tools.",

@@ -1,7 +1,8 @@
 """N paths per problem and a verdict per path; fanned out and resumed by shards."""
 
 import itertools
-from collections.abc import Callable, Iterable
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ from prefect.futures import PrefectFuture
 
 from flows.parallel.fan_out import Chain, map_bounded
 from flows.ray.runners import asking_for, shards_in_flight, task_runner
+from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.systems.loop.draw import Draw, Shard, round_draw
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
@@ -25,6 +27,8 @@ from tasks.loop import (
 from tasks.serving import draws_in_workers, endpoint_for
 
 DrawAll = Callable[[Iterable[Shard[Draw]]], list[Shard[Draw]]]
+Arrive = Callable[[pathlib.Path], None]
+"""Returns once a file of paths that come from elsewhere is there."""
 
 
 @flow(name="sample", flow_run_name="sample-{draw.name}", validate_parameters=False)
@@ -37,14 +41,25 @@ def sample(draw: Draw) -> None:
 
 
 @flow(name="verify", flow_run_name="verify-{draw.name}", validate_parameters=False)
-def verify(draw: Draw) -> None:
-    """Judge the paths of all shards."""
-    shards = plan_verification(draw)
+def verify(draw: Draw, arrive: Arrive | None = None) -> None:
+    """Judge the paths of all shards, with ``arrive`` each as it comes."""
+    shards: Iterable[Shard[Draw]] = plan_verification(draw, sealed=arrive is None)
+    if arrive is not None:
+        shards = _arriving(shards, draw.folders.paths, arrive)
     execution = draw.run.params.execution
     in_flight = shards_in_flight(execution)
     with asking_for(execution, "verify"):
         judged = map_bounded(verify_shard, shards, in_flight=in_flight)
     seal_verdicts(judged)
+
+
+def _arriving(
+    shards: Iterable[Shard[Draw]], table: pathlib.Path, arrive: Arrive
+) -> Iterator[Shard[Draw]]:
+    for shard in shards:
+        arrive(shard.manifest_of_paths)
+        yield shard
+    arrive(table / MANIFEST_NAME)
 
 
 @flow(
@@ -108,9 +123,15 @@ def verify_round(run: Run) -> None:
     _do_round(verify, run)
 
 
-def _do_round(stage: Flow[[Draw], None], run: Run) -> None:
+def verify_arriving(run: Run, arrive: Arrive) -> None:
+    """Stage `verify` while the paths come, each shard after ``arrive`` of its manifest."""
+    _do_round(verify, run, arrive)
+
+
+def _do_round(stage: Flow[..., None], run: Run, *options: object) -> None:
     with timed_stage(run.root, stage.name, draw=f"round-{run.round_number}"):
-        stage.with_options(task_runner=task_runner(run.params.execution))(round_draw(run))
+        done_here = stage.with_options(task_runner=task_runner(run.params.execution))
+        done_here(round_draw(run), *options)
 
 
 def _drawn(draw: Draw, draw_all: DrawAll) -> list[Shard[Draw]]:

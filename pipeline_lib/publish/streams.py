@@ -1,30 +1,34 @@
-"""Verdicts for the answers of a Kafka topic, and a run's paths and verdicts as messages. Needs confluent-kafka.
+"""Kafka's clients, and verdicts for the answers of a topic. Needs confluent-kafka.
 
 Keys are ids. The value of a verdict holds nothing that differs between two judgements of one answer; the
 seconds are a header. Offsets are stored once all verdicts up to them are acknowledged, so every answer gets
-a verdict, and after a crash some get an equal one again. The id of a published path is DRAW/PROBLEM#INDEX; sent
-again, every message is the same.
+a verdict, and after a crash some get an equal one again.
 """
 
 import json
 import logging
 import pathlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
-from pipeline_lib.errors import BadInputError, CorruptArtifactError, ReasonloopError, reason_of
-from pipeline_lib.records import Path, Problem, Row
-from pipeline_lib.store import manifests, shards
-from pipeline_lib.store.manifests import MANIFEST_NAME
-from pipeline_lib.store.workspace import DrawFolders, Workspace
+from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
+from pipeline_lib.records import Row
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Verifier
-from pipeline_lib.verify.lines import Line, judge_lines, parse_line, path_line, verdict_row
+from pipeline_lib.verify.lines import Line, judge_lines, parse_line, verdict_row
 
 CONNECT_S = 10.0
 """Time limit of the first answer of a broker."""
@@ -88,12 +92,28 @@ class Cluster:
         consumer.subscribe([source])
         return consumer
 
+    def reader(self, *topics: str) -> Consumer:
+        """A consumer of all messages of ``topics`` from the first on, in no group; errors as of `consumer`."""
+        own = {**_CONSUMER, "group.id": "reasonloop", "enable.auto.commit": False}
+        reader = self._client(Consumer, own)
+        places = [
+            TopicPartition(topic, partition, OFFSET_BEGINNING)
+            for topic in topics
+            for partition in range(self._require_topic(reader, topic))
+        ]
+        reader.assign(places)
+        return reader
+
     def sender(self, *topics: str) -> "Sender":
         """A producer for ``topics``, which the brokers have or create; errors as of `consumer`."""
         producer = self._client(Producer, _PRODUCER)
-        for topic in topics:
-            self._require_topic(producer, topic)
-        return Sender(producer)
+
+        def require_broker() -> None:
+            for topic in topics:
+                self._require_topic(producer, topic)
+
+        require_broker()
+        return Sender(producer, require_broker)
 
     def _client(self, client: type[_Client], own: Mapping[str, object]) -> _Client:
         given = {**_DEFAULTS, **self.settings, "bootstrap.servers": self.brokers}
@@ -104,21 +124,22 @@ class Cluster:
                 f"settings for {self.brokers}: {_reason(error)}; correct --config"
             ) from None
 
-    def _require_topic(self, client: Consumer | Producer, topic: str) -> None:
+    def _require_topic(self, client: Consumer | Producer, topic: str) -> int:
+        """The number of its partitions."""
         deadline_s = time.monotonic() + _TOPIC_S
         while True:
             try:
-                error = client.list_topics(topic, timeout=CONNECT_S).topics[topic].error
+                found = client.list_topics(topic, timeout=CONNECT_S).topics[topic]
             except KafkaException as failure:
                 raise ReasonloopError(
                     f"no Kafka broker answers at {self.brokers} within {CONNECT_S:.0f} s "
                     f"({_reason(failure)}); check --brokers and --config"
                 ) from None
-            if error is None:
-                return
-            if error.code() not in _NOT_YET or time.monotonic() > deadline_s:
+            if found.error is None:
+                return len(found.partitions)
+            if found.error.code() not in _NOT_YET or time.monotonic() > deadline_s:
                 raise BadInputError(
-                    f"topic {topic} on {self.brokers}: {error.str()}; create it, or check its name"
+                    f"topic {topic} on {self.brokers}: {found.error.str()}; create it, or check its name"
                 )
             time.sleep(_POLL_S)
 
@@ -157,8 +178,10 @@ class Sender:
         ReasonloopError: a message was not accepted by the brokers.
     """
 
-    def __init__(self, producer: Producer) -> None:
+    def __init__(self, producer: Producer, require_broker: Callable[[], None]) -> None:
         self._producer = producer
+        self.require_broker = require_broker
+        """Raises ReasonloopError if no broker answers."""
         self._failure: str | None = None
 
     def send_row(self, topic: str, row: Row, headers: _Headers) -> int:
@@ -196,6 +219,7 @@ class Sender:
         """Wait until every message is acknowledged."""
         while self._producer.flush(_POLL_S):
             self._check()
+            self.require_broker()
         self._check()
 
     def _check(self) -> None:
@@ -231,7 +255,7 @@ def verify_stream(
         sender = cluster.sender(target, refused)
         try:
             while not stopped():
-                taken = _without_events(consumer.consume(CHUNK_MESSAGES, _IDLE_S))
+                taken = without_events(consumer.consume(CHUNK_MESSAGES, _IDLE_S))
                 if not taken:
                     continue
                 lines, faults = _parsed(taken)
@@ -247,7 +271,7 @@ def verify_stream(
     return num_judged, num_refused
 
 
-def _without_events(messages: Iterable[Message]) -> list[Message]:
+def without_events(messages: Iterable[Message]) -> list[Message]:
     """The messages that do not only report an error from which the consumer recovers.
 
     Raises:
@@ -335,78 +359,3 @@ def _send_refused(sender: Sender, topic: str, faults: _Faults) -> None:
             raise ReasonloopError(
                 f"{_position(message)}: its key alone is larger than message.max.bytes; raise it in --config"
             )
-
-
-def publish_run(
-    workspace: Workspace,
-    sender: Sender,
-    paths_to: str,
-    verdicts_to: str,
-    on_shard: Callable[[int, int], None] = lambda _done, _total: None,
-) -> tuple[int, int]:
-    """Send all sealed paths and verdicts to two topics; the messages of a shard are acknowledged before the next.
-
-    Returns how many paths and verdicts. ``on_shard`` is called with the number of shards done and of all shards.
-
-    Raises:
-        BadInputError: nothing is sealed, or a file differs from its manifest.
-        ReasonloopError: the brokers do not accept a message.
-    """
-    todo = [
-        (name, split, folders, index)
-        for name, split, folders in _draws(workspace)
-        for index in range(len(manifests.read_manifest(folders.paths).files))
-    ]
-    if not todo:
-        raise BadInputError(f"{workspace.root}: no sealed paths; make them with `reasonloop run`")
-    problems = {
-        split: {p["id"]: Problem.from_row(p) for p in shards.iter_table(workspace.problems(split))}
-        for split in {split for _, split, _, _ in todo}
-    }
-    num_paths = num_verdicts = 0
-    for done, (name, split, folders, index) in enumerate(todo, start=1):
-        headers: _Headers = [("draw", name.encode()), ("shard", str(index).encode())]
-        paths = [Path.from_row(row) for row in shards.read_shard(folders.paths, index)]
-        lines = [path_line(path, problems[split][path.problem_id]) for path in paths]
-        verdicts = _verdicts(folders.verdicts, index, paths)
-        for topic, rows in ((paths_to, lines), (verdicts_to, verdicts)):
-            for path, row in zip(paths, rows, strict=False):  # no verdicts if they are not sealed
-                named = {**row, "id": f"{name}/{path.id}"}
-                if too_many := sender.send_row(topic, named, headers):
-                    raise BadInputError(
-                        f"{named['id']}: {too_many} bytes; raise message.max.bytes in --config"
-                    )
-        sender.flush()
-        num_paths += len(paths)
-        num_verdicts += len(verdicts)
-        on_shard(done, len(todo))
-    return num_paths, num_verdicts
-
-
-def _draws(workspace: Workspace) -> Iterator[tuple[str, str, DrawFolders]]:
-    """Name, split and folders of the sealed draws: all rounds, then the evaluated policies."""
-    number = 1
-    while _is_sealed((folders := workspace.round_folders(number)).paths):
-        yield f"round-{number}", "train", folders
-        number += 1
-    for found in sorted(workspace.evaluation_result.parent.glob(f"*/paths/{MANIFEST_NAME}")):
-        policy = found.parents[1].name
-        yield f"evaluate-{policy}", "test", workspace.evaluation(policy)
-
-
-def _is_sealed(table: pathlib.Path) -> bool:
-    return (table / MANIFEST_NAME).is_file()
-
-
-def _verdicts(table: pathlib.Path, index: int, paths: Sequence[Path]) -> list[Row]:
-    """The verdicts on the paths of a shard; none if the table is not sealed."""
-    if not _is_sealed(table):
-        return []
-    rows = shards.read_shard(table, index)
-    if [(row["problem_id"], row["index"]) for row in rows] != [
-        (path.problem_id, path.index) for path in paths
-    ]:
-        raise CorruptArtifactError(f"{table}: verdicts on other paths; run `reasonloop run` again")
-    return [
-        verdict_row(path.id, Verdict.from_row(row)) for path, row in zip(paths, rows, strict=True)
-    ]

@@ -141,13 +141,8 @@ def test_without_the_extra(refused, monkeypatch):
     assert "pip install 'reasonloop[kafka]'" in line
 
 
-def test_publish_a_finished_run(called, finished_run, topics):
-    """The paths of round 1 and of three evaluated policies, each with a verdict."""
-    prefix = f"trial-{topics.token}"
-    command = ("stream", "publish", finished_run, "--brokers", topics.brokers, "--to", prefix)
-    printed = called(*command).stdout
-    paths, verdicts = f"{prefix}.paths", f"{prefix}.verdicts"
-    assert topics.count(paths) == topics.count(verdicts) > 0
-    assert f"{topics.count(paths)} paths to {paths}" in printed.replace("\n", " ")
-    draws = {row["id"].partition("/")[0] for row in topics.values(paths)}
-    assert draws == {"round-1", "evaluate-base", "evaluate-control", "evaluate-trained"}
+def test_stages_of_one_system(refused):
+    """Stages of two systems, or none, are refused before anything starts."""
+    for names in ((), ("sample", "apr-train")):
+        line = refused("stream", "stage", *names, "--brokers", "127.0.0.1:1")
+        assert "give stages of one system" in line

@@ -1,4 +1,4 @@
-"""`reasonloop stream`: verification over Kafka topics, and a run's records on them."""
+"""`reasonloop stream`: verification, and stages of a run, over Kafka topics."""
 
 import pathlib
 import signal
@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.options import DEFAULT_PARAMS, ParamsOptions, Workers
-from flows.cli.progress import progress_bar
+from flows.cli.options import (
+    DEFAULT_PARAMS,
+    DEFAULT_RUN,
+    ParamsOptions,
+    RunOptions,
+    StageName,
+    Workers,
+)
+from flows.cli.orchestrated import orchestrated
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.table import STAGES, SYSTEM_OF
 
 if TYPE_CHECKING:
     from pipeline_lib.publish.streams import Cluster
@@ -78,30 +85,39 @@ def verify(
     say(f"{judged} judged, {refused} refused")
 
 
-def publish(
-    workspace: Annotated[pathlib.Path, Parameter(help="Folder of the run.")],
-    /,
-    *,
+def stage(
+    *names: Annotated[StageName, Parameter(help="Stages of one system.")],
     kafka: KafkaOptions,
-    to: Annotated[str, Parameter(help="Paths go to topic TO.paths, verdicts to TO.verdicts.")],
+    source: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--from", negative="", help="Topic of files that the stages read; repeatable."
+        ),
+    ] = (),
+    target: Annotated[str | None, Parameter(name="--to", help="Topic for what they write.")] = None,
+    options: RunOptions = DEFAULT_RUN,
+    params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Send the sealed paths and verdicts of a run to Kafka, shard by shard.
+    """Run stages of one system, with the files of other stages from topics, and their own to a topic.
 
-    A path is a line that `reasonloop stream verify` judges. Keys are ids, DRAW/PROBLEM#INDEX; headers
-    give draw and shard.
+    Sealed shards are sent as they are made, and `verify` judges each as it comes. The same command resumes.
 
-    **Example:**
+    **Examples:**
 
-        reasonloop stream publish /tmp/trial --brokers localhost:9092 --to trial
+        reasonloop stream stage prepare bootstrap sample --workspace a --brokers localhost:9092 --to paths
+        reasonloop stream stage verify --workspace b --brokers localhost:9092 --from paths --to verdicts
+        reasonloop stream stage build train --workspace c --brokers localhost:9092 --from paths --from verdicts
     """
-    cluster = kafka.cluster()
-    from pipeline_lib.publish.streams import publish_run  # noqa: PLC0415 - an optional package
+    systems = {SYSTEM_OF[name].name: SYSTEM_OF[name] for name in names}
+    if len(systems) != 1:
+        raise BadInputError(f"stages {', '.join(names) or 'none'}: give stages of one system")
+    [system], cluster = systems.values(), kafka.cluster()
+    loaded, root = params.load(options.given), options.workspace.resolve()
+    draws = any(STAGES[name].draws for name in names)
+    with orchestrated(system, root, loaded, draws=draws) as run:
+        from flows.streaming import run_streamed  # noqa: PLC0415 - see `orchestrated`
 
-    topics = (f"{to}.paths", f"{to}.verdicts")
-    sender = cluster.sender(*topics)
-    with progress_bar("publish") as moved:
-        paths, verdicts = publish_run(Workspace(workspace.resolve()), sender, *topics, moved)
-    say(f"{paths} paths to {topics[0]}, {verdicts} verdicts to {topics[1]}")
+        run_streamed(system, names, run, cluster, sources=source, target=target)
 
 
 def _stop_on_signals() -> Callable[[], bool]:

@@ -15,9 +15,13 @@ from pipeline_lib.verify.dispatch import judge_paths, pooled_verifier, verdict_r
 _KIND = "verdicts"
 
 
-def plan_shards(draw: Draw) -> list[Shard[Draw]]:
-    """The shards of the sealed table of paths."""
-    num_shards = len(manifests.read_manifest(draw.folders.paths).files)
+def plan_shards(draw: Draw, *, sealed: bool = True) -> list[Shard[Draw]]:
+    """The shards of the table of paths, which is ``sealed``, or is still drawn."""
+    if sealed:
+        num_shards = len(manifests.read_manifest(draw.folders.paths).files)
+    else:
+        rows = int(manifests.read_manifest(draw.problems).counts["rows"])
+        num_shards = -(-rows // draw.sample.shard_size)
     return [Shard(draw=draw, index=index, num_shards=num_shards) for index in range(num_shards)]
 
 

@@ -114,3 +114,12 @@ def test_settings_of_a_file(tmp_path):
 def test_passwords_are_not_shown(topics):
     """The cluster's text form leaves the settings out."""
     assert "secret" not in repr(topics.cluster(**{"sasl.password": "secret"}))
+
+
+def test_a_refused_delivery_is_raised(topics):
+    """A broker that does not take a message ends the command instead of losing it."""
+    topic = topics.make("paths")
+    sender = topics.cluster(**{"delivery.timeout.ms": "1", "linger.ms": "0"}).sender()
+    sender.send(topic, key=None, value=b"", headers=[])
+    with pytest.raises(ReasonloopError, match=f"topic {topic} did not accept a message"):
+        sender.flush()

@@ -5,6 +5,8 @@ The mock cluster lives in this process, but speaks Kafka's protocol over TCP, al
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -107,6 +109,26 @@ class Topics:
             yield reader
         finally:
             reader.close()
+
+
+BROKER = """
+import time
+from confluent_kafka import Producer
+brokers = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+print([one.port for one in brokers.list_topics(timeout=30).brokers.values()][0], flush=True)
+time.sleep(3600)
+"""
+
+
+@contextmanager
+def broker_process() -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """Address and process of a mock cluster that can be killed."""
+    command = [sys.executable, "-c", BROKER]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield f"127.0.0.1:{process.stdout.readline().strip()}", process
+        finally:
+            process.kill()
 
 
 @contextmanager
