@@ -13,6 +13,7 @@ from prefect.futures import PrefectFuture
 from flows.parallel.fan_out import Chain, map_bounded
 from flows.ray.runners import asking_for, shards_in_flight, task_runner
 from pipeline_lib.store.manifests import MANIFEST_NAME
+from pipeline_lib.store.shards import shard_name
 from pipeline_lib.systems.loop.draw import Draw, Shard, round_draw
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import timed_stage
@@ -57,7 +58,7 @@ def _arriving(
     shards: Iterable[Shard[Draw]], table: pathlib.Path, arrive: Arrive
 ) -> Iterator[Shard[Draw]]:
     for shard in shards:
-        arrive(shard.manifest_of_paths)
+        arrive((table / shard_name(shard.index)).with_suffix(f".{MANIFEST_NAME}"))
         yield shard
     arrive(table / MANIFEST_NAME)
 

@@ -105,9 +105,6 @@ class _File:
     content: bytes | pathlib.Path
     """A path on this machine, if it is too large for a message."""
 
-    def read(self) -> bytes:
-        return self.content if isinstance(self.content, bytes) else self.content.read_bytes()
-
     def write(self, target: pathlib.Path) -> None:
         if isinstance(self.content, bytes):
             target.write_bytes(self.content)
@@ -173,7 +170,8 @@ class Inbox:
                 self._write(self._manifests.pop(one.name))
 
     def _is_complete(self, file: _File) -> bool:
-        folder, text = pathlib.PurePosixPath(file.name).parent, file.read()
+        folder, text = pathlib.PurePosixPath(file.name).parent, file.content
+        text = text if isinstance(text, bytes) else text.read_bytes()
         files = Manifest.model_validate_json(text).files.items()
         return all(self._have.get(f"{folder / name}") == entry.sha256 for name, entry in files)
 

@@ -9,7 +9,6 @@ from pipeline_lib.params.paths import SampleParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.records import Problem
 from pipeline_lib.store import shards
-from pipeline_lib.store.manifests import MANIFEST_NAME
 from pipeline_lib.store.reuse import Unit
 from pipeline_lib.store.workspace import DrawFolders
 from pipeline_lib.systems.stage import Run
@@ -99,12 +98,6 @@ class Shard(Generic[AnyDraw]):
     """Of its paths."""
     done: bool = False
     """Drawn by an earlier run."""
-
-    @property
-    def manifest_of_paths(self) -> pathlib.Path:
-        """The manifest of its paths, which is written last."""
-        shard = self.draw.folders.paths / shards.shard_name(self.index)
-        return shard.with_suffix(f".{MANIFEST_NAME}")
 
     def at(self, endpoint: "Endpoint | None") -> "Shard[AnyDraw]":
         """The same shard, with ``endpoint``."""
