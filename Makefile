@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-SERVE := .venv-serve
+ENGINE ?= vllm
+SERVE := .venv-$(if $(filter vllm,$(ENGINE)),serve,$(ENGINE))
+PINS := requirements/serve$(if $(filter vllm,$(ENGINE)),,-$(ENGINE))
 DEVICE ?= $(if $(wildcard /proc/driver/nvidia/version)$(shell command -v nvidia-smi),cuda,cpu)
 SOURCES := reasonloop flows tasks pipeline_lib tests benchmarks
 
@@ -81,19 +83,19 @@ experiments: install ## the experiments of DVC: figures and the params that diff
 	@for folder in . $(patsubst %/dvc.lock,%,$(wildcard pipelines/*/dvc.lock)); do \
 	echo $$folder; COLUMNS=$${COLUMNS:-160} $(BIN)/dvc --cd $$folder $(EXPERIMENTS) || exit 1; done
 
-serve-env: $(SERVE)/.installed-$(DEVICE) ## a second environment with vLLM, for the GPU if there is one
+serve-env: $(SERVE)/.installed-$(DEVICE) ## an environment with vLLM, or ENGINE=sglang; for the GPU if there is one
 
-$(SERVE)/.installed-cpu: requirements/serve-cpu.txt
+$(SERVE)/.installed-cpu: $(PINS)-cpu.txt
 	test -x $(SERVE)/bin/python || $(PYTHON) -m venv $(SERVE)
 	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/serve-cpu.txt
-	$(SERVE)/bin/python -c 'import vllm'
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	$(SERVE)/bin/python -c 'import $(ENGINE)'
 	touch $@
 
-$(SERVE)/.installed-cuda: requirements/serve-cuda.txt
+$(SERVE)/.installed-cuda: $(PINS)-cuda.txt
 	test -x $(SERVE)/bin/python || $(PYTHON) -m venv $(SERVE)
-	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/serve-cuda.txt
-	$(SERVE)/bin/python -c 'import vllm'
+	$(SERVE)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	$(SERVE)/bin/python -c 'import $(ENGINE)'
 	touch $@
 
 docs: install ## the API reference, in site/

@@ -41,8 +41,8 @@ class ServeParams(Section):
     """Environment variable with the API key of the server at ``url``."""
     port: Annotated[int, Field(ge=1, le=65535)] = 8300
     """First port to try on 127.0.0.1; the next free one is taken."""
-    environment: str = ".venv-serve"
-    """Folder of the engine's virtual environment, relative to the repository."""
+    environment: str | None = None
+    """Folder of the engine's virtual environment, relative to the repository; null: `make serve-env` makes it."""
     options: tuple[str, ...] = ()
     """Further options of the engine's command line."""
     concurrency: Count = 64

@@ -25,8 +25,8 @@ from flows.run.terminal import console
 from flows.server import server
 from pipeline_lib import defaults
 from pipeline_lib.engines.gpus import gpu_names
-from pipeline_lib.engines.known.engine import INSTALL, environment_python, has_package
-from pipeline_lib.engines.known.table import ENGINES, engine_named
+from pipeline_lib.engines.known.engine import environment_python
+from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.paths import CodeLimits
@@ -36,7 +36,6 @@ from pipeline_lib.verify.sandbox.tiers import probe_tiers
 
 _MARKS = {True: "[green]ok      [/]", False: "[red]missing [/]", None: "[yellow]optional[/]"}
 _PACKAGES = ("prefect", "prefect-ray", "ray", "dvc", "torch", "transformers", "trl", "peft")
-_ENGINE_PACKAGES = [engine.package for engine in ENGINES.values() if engine.package]
 _TESTED = defaults.CHECKOUT / "requirements" / "app.txt"
 _COMMAND_TIMEOUT_S = 20
 _MIN_FREE_DISK_GIB = 5
@@ -196,23 +195,15 @@ def _ray(execution: ExecutionParams, workspace: pathlib.Path) -> Iterator[Findin
 
 
 def _engine(serve: ServeParams) -> Finding:
-    """The virtual environment of the engines that run as servers."""
-    what, package = "serve environment", engine_named(serve.engine).package
+    """The virtual environment of an engine that runs as a server."""
+    what, made = "serve environment", engine_named(serve.engine).environment
+    if made is None:
+        return Finding(what, ok=None, detail=f"serve.engine={serve.engine} needs none")
     try:
-        interpreter = environment_python(serve)
+        found = environment_python(serve, made)
     except BadInputError as error:
-        if package:
-            return Finding(what, ok=False, detail=str(error))
-        detail = f"none; serve.engine={serve.engine} needs none"
-        remedy = f"only for {' and '.join(_ENGINE_PACKAGES)}: {INSTALL}"
-        return Finding(what, ok=None, detail=detail, remedy=remedy)
-    installed = [name for name in _ENGINE_PACKAGES if has_package(interpreter, name)]
-    return Finding(
-        what,
-        ok=package in installed if package else bool(installed) or None,
-        detail=f"{interpreter} has {' and '.join(installed) or 'no engine'}",
-        remedy=f"install {package or 'vllm'} there, or {INSTALL}",
-    )
+        return Finding(what, ok=False, detail=str(error))
+    return Finding(what, ok=True, detail=f"{found} has {serve.engine}")
 
 
 def dvc() -> Iterator[Finding]:

@@ -73,7 +73,10 @@ class _Choice(Part):
     """In a chunk of a stream."""
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
-    token_ids: list[int] | None = None
+    token_ids: list[int] | None = Field(
+        default=None, validation_alias=AliasChoices("token_ids", "response_token_ids")
+    )
+    """The second name is SGLang's in a chat."""
     stop_reason: int | str | None = Field(
         default=None, validation_alias=AliasChoices("stop_reason", "matched_stop")
     )

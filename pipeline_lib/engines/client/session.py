@@ -185,8 +185,9 @@ class Session:
         """The completion of one streamed response, within its deadline."""
         start = time.perf_counter()
         fields = self._fields(prompt, [seed], decoding)
-        # Nothing here reads probabilities, which would multiply what is sent.
+        # Nothing here reads probabilities and ids, which multiply what is sent; SGLang's chat refuses ids.
         fields.pop("logprobs", None)
+        fields["extra_body"].pop("return_token_ids", None)
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
         async with asyncio.timeout(self.connection.serve.request_timeout_s):
             chunks = await self._route.create(**fields)

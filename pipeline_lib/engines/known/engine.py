@@ -84,8 +84,6 @@ HOST = "127.0.0.1"
 """Engines listen on the loopback interface only."""
 RESIDENT_ADAPTERS = 2
 """Adapters in memory: a new version is loaded before the old one is unloaded."""
-INSTALL = "set serve.environment to a folder that has the engine (`make serve-env` makes one with vLLM alone)"
-"""Remedy where an engine is not installed."""
 FOREIGN_ENVIRONMENT: Mapping[str, str | None] = {"PYTHONPATH": None, "VIRTUAL_ENV": None}
 """For an engine in a second virtual environment, whose packages must not be shadowed."""
 
@@ -136,8 +134,9 @@ class Engine:
     """None: adapters cannot be loaded at run time."""
     health_route: str | None = None
     """Answers 200 only while the engine computes, whatever its queue. None: one token is drawn."""
-    package: str | None = None
-    """The engine's package in ``serve.environment``; None: it needs no environment of its own."""
+    environment: str | None = None
+    """Folder of the virtual environment that `make serve-env` makes, with a package of the engine's name.
+    None: it needs no environment of its own."""
     in_process: bool = False
     """A run draws with the weights in each worker's own process; ``launch`` is for other clients."""
 
@@ -153,17 +152,19 @@ def common_environment(served: ServedModel) -> dict[str, str | None]:
     return {"PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1", **offline}
 
 
-def environment_python(serve: ServeParams) -> str:
-    """The interpreter of the engine's virtual environment. BadInputError: there is none."""
-    found = pathlib.Path.cwd() / serve.environment / "bin" / "python"
-    if not found.exists():
+def environment_python(serve: ServeParams, made: str) -> str:
+    """The interpreter of ``serve.environment``, or of ``made``. BadInputError: the engine is not installed there."""
+    folder = serve.environment or made
+    found = pathlib.Path.cwd() / folder / "bin" / "python"
+    if not (found.exists() and _has_package(str(found), serve.engine)):
         raise BadInputError(
-            f"serve.environment={serve.environment}: there is no {found} with {serve.engine}; {INSTALL}"
+            f"serve.environment={folder}: there is no {found} with {serve.engine}; `make serve-env "
+            f"ENGINE={serve.engine}` installs it in {made}, or set a folder that has it"
         )
     return str(found)
 
 
-def has_package(python: str, package: str) -> bool:
+def _has_package(python: str, package: str) -> bool:
     """True if the environment of the interpreter ``python`` has a package, which is not imported."""
     find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
     # Isolated: PYTHONPATH would show it the packages of this environment.

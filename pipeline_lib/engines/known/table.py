@@ -4,7 +4,6 @@ import sys
 from collections.abc import Mapping
 
 from pipeline_lib.engines.known.engine import (
-    INSTALL,
     OPENAI,
     Dialect,
     Engine,
@@ -12,7 +11,6 @@ from pipeline_lib.engines.known.engine import (
     ServedModel,
     common_environment,
     environment_python,
-    has_package,
 )
 from pipeline_lib.engines.known.sglang import SGLANG
 from pipeline_lib.engines.known.vllm import VLLM
@@ -61,11 +59,8 @@ def check_engine(serve: ServeParams) -> None:
 def check_installed(serve: ServeParams) -> None:
     """BadInputError unless the engine of ``serve`` can be started on this machine, or has an address."""
     check_engine(serve)
-    package = engine_named(serve.engine).package
-    if package is not None and not has_package(environment_python(serve), package):
-        raise BadInputError(
-            f"serve.environment={serve.environment}: {serve.engine} is not installed there; {INSTALL}"
-        )
+    if (made := engine_named(serve.engine).environment) is not None:
+        environment_python(serve, made)
 
 
 def is_in_process(name: str) -> bool:

@@ -22,6 +22,7 @@ from pipeline_lib.engines.model_config import dtype_options
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 
+_ENVIRONMENT = ".venv-serve"
 # vLLM has kernels for these ranks only.
 _LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 _CPU_KV_CACHE_GIB = "4"
@@ -33,7 +34,7 @@ _HOST_GUARD = f"{host_guard.__name__.rpartition('.')[2]}.{host_guard.HostGuard._
 def _launch(serve: ServeParams, served: ServedModel) -> Launch:
     command = [
         # `vllm serve` looks for a distribution named vllm, which the build for CPUs is not.
-        *(environment_python(serve), "-m", "vllm.entrypoints.openai.api_server"),
+        *(environment_python(serve, _ENVIRONMENT), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", served.model, "--served-model-name", served.name),
         *("--host", HOST, "--port", str(served.port)),
         *dtype_options(served.model),
@@ -70,7 +71,7 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
 
 VLLM = Engine(
     name="vllm",
-    package="vllm",
+    environment=_ENVIRONMENT,
     launch=_launch,
     # Source: vllm 0.32, v1/engine/parallel_sampling.py: the seed of child i is seed + i. Greedy
     # requests with n > 1 are refused (sampling_params.py).

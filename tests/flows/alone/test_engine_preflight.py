@@ -31,19 +31,13 @@ def compact_model(tmp_path_factory):
 
 
 def test_the_environment_must_have_the_engine(environment):
-    """Found without an import of the package; the remedy says what `make serve-env` installs."""
+    """Found without an import of the package; the remedy installs the engine that is missing."""
     check_installed(ServeParams(engine="vllm", environment=str(environment)))
     check_installed(ServeParams(engine="embedded", environment="none"))
-    for serve, words in (
-        (
-            ServeParams(engine="sglang", environment=str(environment)),
-            "sglang is not installed there",
-        ),
-        (ServeParams(engine="vllm", environment=str(environment / "no")), "python with vllm"),
-    ):
-        with pytest.raises(BadInputError, match=words) as raised:
-            check_installed(serve)
-        assert "`make serve-env` makes one with vLLM alone" in str(raised.value)
+    for engine, folder in (("sglang", environment), ("vllm", environment / "no")):
+        with pytest.raises(BadInputError, match=f"python with {engine}; ") as raised:
+            check_installed(ServeParams(engine=engine, environment=str(folder)))
+        assert f"`make serve-env ENGINE={engine}` installs it" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +73,20 @@ def test_commands_that_start_an_engine(
         words += ["--set", peers.replace("PEER", str(compact_model))]
     words = [str(compact_model) if word == "." else word for word in words]
     words += ["--set", "serve.engine=sglang", "--set", f"serve.environment={environment}"]
-    assert "sglang is not installed there" in refused(*words)
+    assert f"there is no {environment}/bin/python with sglang" in refused(*words)
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".log"]
+
+
+def test_a_run_without_the_environment_makes_no_folder(refused, tmp_path, monkeypatch):
+    """Exit code 2 and one line before any stage; neither the workspace nor a log of an engine is made."""
+    monkeypatch.chdir(tmp_path)
+    line = refused("run", "--engine", "sglang", "--workspace", "work")
+    assert line == (
+        f"reasonloop: serve.environment=.venv-sglang: there is no {tmp_path}/.venv-sglang/bin/python "
+        "with sglang; `make serve-env ENGINE=sglang` installs it in .venv-sglang, or set a folder "
+        "that has it"
+    )
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_stage_that_draws_nothing_needs_no_engine(environment, tmp_path):
@@ -88,6 +94,6 @@ def test_a_stage_that_draws_nothing_needs_no_engine(environment, tmp_path):
     serve = {"engine": "sglang", "environment": str(environment)}
     params = Params.model_validate({"execution": {"runner": "thread"}, "serve": serve})
     run = Run(root=tmp_path, params=params)
-    with pytest.raises(BadInputError, match="not installed"):
+    with pytest.raises(BadInputError, match="python with sglang"):
         check_run(LOOP, run)
     check_run(LOOP, run, draws=False)

@@ -1,6 +1,7 @@
 """The client on real engines: paths over HTTP equal those of the model in process.
 
-The embedded server runs always; vLLM (`make serve-env`) is slow to start.
+The embedded server runs always; vLLM (`make serve-env`) is slow to start, and the simulated SGLang needs a request
+for each completion.
 """
 
 import numpy as np
@@ -20,6 +21,7 @@ from pipeline_lib.sampling.prompts import render
 from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.train.bootstrap import make_base_policy
+from tests.unit.engines.sglang.environment import make_environment
 
 ENVIRONMENT = REPOSITORY / ".venv-serve"
 VLLM = pytest.param(
@@ -32,8 +34,9 @@ VLLM = pytest.param(
         ),
     ],
 )
+SGLANG = pytest.param("sglang", marks=pytest.mark.slow)
 # Float32 on both sides, so that results are equal.
-OPTIONS = {"vllm": ("--dtype", "float32"), "embedded": ()}
+OPTIONS = {"vllm": ("--dtype", "float32"), "sglang": ("--dtype", "float32"), "embedded": ()}
 SAMPLED = Decoding(temperature=0.7, top_p=0.95, max_new_tokens=24)
 PROBLEMS = generate(CountdownParams(num_numbers=3), seed=9, count=24)
 PROMPTS = [render(problem, None) for problem in PROBLEMS]
@@ -55,12 +58,14 @@ def reference(policy):
     return EmbeddedEngine.load(str(policy), batch_size=64)
 
 
-@pytest.fixture(scope="module", params=["embedded", VLLM])
+@pytest.fixture(scope="module", params=["embedded", SGLANG, VLLM])
 def client(request, policy, tmp_path_factory):
     """The client of an engine that runs during the tests of this file."""
-    name = request.param
+    name, environment = request.param, ENVIRONMENT
+    if name == "sglang":
+        environment = make_environment(tmp_path_factory.mktemp("sglang") / "environment")
     serve = ServeParams(
-        engine=name, port=18700, environment=str(ENVIRONMENT), options=OPTIONS[name]
+        engine=name, port=18700, environment=str(environment), options=OPTIONS[name]
     )
     logs = tmp_path_factory.mktemp("logs")
     with pytest.MonkeyPatch.context() as patch:
@@ -86,13 +91,15 @@ def test_greedy_equals_the_embedded_engine(client, reference, stop):
 
 
 def test_paths_can_be_drawn_again_together_and_alone(client):
-    """Ten paths by one request, the same ten again, and each one alone."""
+    """Ten paths of a prompt, the same ten again, and each one alone."""
     requests = [
         Request(prompt=prompt, seeds=consecutive_seeds(10, 7, "draw", prompt)) for prompt in PROMPTS
     ]
     drawn = client.complete(requests, SAMPLED)
     assert all(path.error is None for paths in drawn for path in paths)
-    assert [sum(path.opens_request for path in paths) for paths in drawn] == [1] * len(PROMPTS)
+    # SGLang gives the completions of a request one seed, so each has a request of its own.
+    opened = 10 if client.engine == "sglang" else 1
+    assert [sum(path.opens_request for path in paths) for paths in drawn] == [opened] * len(PROMPTS)
     assert all(len({path.token_ids for path in paths}) > 1 for paths in drawn)
     again = client.complete(requests, SAMPLED)
     ids = [[path.token_ids for path in paths] for paths in drawn]

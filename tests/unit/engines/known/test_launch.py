@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
+from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.engines.known.engine import Launch, ServedModel
-from pipeline_lib.engines.known.table import engine_named
+from pipeline_lib.engines.known.table import ENGINES, engine_named
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.serve import ServeParams
 
@@ -18,7 +19,9 @@ from pipeline_lib.params.serve import ServeParams
 def environment(tmp_path: pathlib.Path) -> pathlib.Path:
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
-    python.touch()
+    # Its answer to whether a package is there.
+    python.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    python.chmod(0o755)
     return tmp_path
 
 
@@ -117,7 +120,7 @@ def test_a_policy_is_served_as_its_base_is(engine, environment, tmp_path):
 
 
 def test_sglang(environment):
-    """The options that SGLang documents for adapters loaded at run time and for cached tokens."""
+    """Seeds that count, log-probabilities before temperature, adapters loaded at run time, cached tokens."""
     serve = ServeParams(engine="sglang", environment=str(environment))
     launch = launch_of(serve, ServedModel(model="owner/name", name="name", port=8302, lora_rank=12))
     assert launch.command[1:3] == ("-m", "sglang.launch_server")
@@ -127,6 +130,7 @@ def test_sglang(environment):
         "--host": "127.0.0.1",
         "--port": "8302",
         "--sampling-defaults": "openai",
+        "--enable-deterministic-inference": "--enable-cache-report",
         "--enable-cache-report": "--log-level-http",
         "--log-level-http": "warning",
         "--enable-lora": "--max-lora-rank",
@@ -134,6 +138,7 @@ def test_sglang(environment):
         "--lora-target-modules": "all",
         "--max-loras-per-batch": "2",
     }
+    assert launch.environment["SGLANG_RETURN_ORIGINAL_LOGPROB"] == "1"
 
 
 def test_embedded_runs_in_this_environment():
@@ -146,9 +151,37 @@ def test_embedded_runs_in_this_environment():
     )
 
 
-@pytest.mark.parametrize("engine", ["vllm", "sglang"])
-def test_a_missing_environment_names_the_remedy(engine, tmp_path):
-    """One line, with the command that makes it."""
-    serve = ServeParams(engine=engine, environment=str(tmp_path / "none"))
-    with pytest.raises(BadInputError, match=r"none/bin/python.*make serve-env"):
-        launch_of(serve, ServedModel(model="m", name="m", port=1))
+@pytest.mark.parametrize(("engine", "made"), [("vllm", ".venv-serve"), ("sglang", ".venv-sglang")])
+def test_a_missing_environment_names_the_remedy(engine, made, tmp_path, monkeypatch):
+    """One line, with the command that makes it; null is the folder that this command makes."""
+    monkeypatch.chdir(tmp_path)
+    for folder in (None, "none"):
+        serve = ServeParams(engine=engine, environment=folder)
+        with pytest.raises(BadInputError) as raised:
+            launch_of(serve, ServedModel(model="m", name="m", port=1))
+        assert str(raised.value) == (
+            f"serve.environment={folder or made}: there is no {tmp_path / (folder or made)}/bin/python "
+            f"with {engine}; `make serve-env ENGINE={engine}` installs it in {made}, or set a folder "
+            "that has it"
+        )
+
+
+def test_the_makefile_installs_where_the_engines_look():
+    """`make serve-env ENGINE=...` makes the folder of each engine from pins of its own."""
+    made = {}
+    for engine in ("vllm", "sglang"):
+        command = [
+            "make",
+            "--dry-run",
+            "--always-make",
+            "serve-env",
+            f"ENGINE={engine}",
+            "DEVICE=cuda",
+        ]
+        lines = subprocess.run(
+            command, cwd=REPOSITORY, capture_output=True, text=True, check=True
+        ).stdout
+        pins = next(word for word in lines.split() if word.startswith("requirements/"))
+        assert f"{engine}==" in (REPOSITORY / pins).read_text("utf-8")
+        made[engine] = lines.splitlines()[-1].split("/")[0].removeprefix("touch ")
+    assert made == {name: ENGINES[name].environment for name in made}

@@ -1,0 +1,1 @@
+"""In place of SGLang in a test's environment: `launch_server` alone."""
