@@ -98,6 +98,9 @@ $(SERVE)/.installed-cuda: $(PINS)-cuda.txt
 	$(SERVE)/bin/python -c 'import $(ENGINE)'
 	touch $@
 
+requirements/serve-sglang-cpu.txt:
+	@echo 'SGLang has no build for a CPU on PyPI; set DEVICE=cuda' >&2; exit 2
+
 docs: install ## the API reference, in site/
 	PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/pdoc -o site reasonloop flows tasks pipeline_lib
 

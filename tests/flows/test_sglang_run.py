@@ -38,5 +38,5 @@ def test_a_whole_run(finished_run, reasonloop, tmp_path):
     ).point("base", "pass@1")
     assert 0 <= study.point("policy", "pass@1").value <= 1
     assert (tmp_path / "run" / "reports" / "report.html").is_file()
-    engines = {row["provenance"]["engine"] for row in iter_table(ours.evaluation("trained").paths)}
+    engines = {row["engine"] for row in iter_table(ours.evaluation("trained").paths)}
     assert engines == {"sglang"}

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import subprocess
 
 import pytest
 from pydantic import ValidationError
@@ -53,6 +54,21 @@ def test_every_option_of_the_command_exists(launch):
     for wrong in (["--no-such"], ["--sampling-defaults", "vllm"]):
         with pytest.raises(SystemExit):
             contract.parser().parse_args([*options, *wrong])
+
+
+PARSE = "import sys; from sglang.srt.server_args import prepare_server_args as p; print(p(sys.argv[1:]))"
+PYTHON = pathlib.Path(SOURCE or os.devnull) / "../../../bin/python"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PYTHON.exists(), reason="REASONLOOP_SGLANG is no site-packages")
+def test_the_parser_of_sglang_takes_the_command(launch):
+    """Where SGLang is installed, its own parser reads the options."""
+    command = [str(PYTHON), "-c", PARSE, *launch.command[3:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    for setting in ("enable_deterministic_inference=True", "max_lora_rank=12", "dtype='bfloat16'"):
+        assert setting in done.stdout
 
 
 def test_every_variable_and_route_exists(launch):

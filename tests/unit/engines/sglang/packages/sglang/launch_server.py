@@ -154,7 +154,7 @@ class Server:
             "object": "chat.completion" if chat else "text_completion",
             "choices": choices,
             "usage": self._usage(prompts, drawn),
-            "metadata": None,
+            "metadata": {"weight_version": "default"},
         }
         return _answer("ChatCompletionResponse" if chat else "CompletionResponse", content)
 
