@@ -115,7 +115,7 @@ def stage(
     loaded, root = params.load(options.given), options.workspace.resolve()
     draws = any(STAGES[name].draws for name in names)
     with orchestrated(system, root, loaded, draws=draws) as run:
-        from flows.streaming import run_streamed  # noqa: PLC0415 - see `orchestrated`
+        from flows.platform.streaming import run_streamed  # noqa: PLC0415 - see `orchestrated`
 
         run_streamed(system, names, run, cluster, sources=source, target=target)
 
