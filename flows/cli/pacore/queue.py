@@ -95,8 +95,8 @@ def status(*, master: MasterOption) -> None:
     with _joined(master):
         from flows.ray.question_queue import states  # noqa: PLC0415 - it imports Ray
 
-        for one in states():
-            say(one.line)
+        for line in [one.line for one in states()] or ["no batches"]:
+            say(line)
 
 
 def fetch(

@@ -28,7 +28,7 @@ from flows.cli.pacore.queue import hand_over
 from flows.cli.progress import progress_bar
 from flows.run.terminal import say
 from pipeline_lib.engines.chat_model import Message
-from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.systems.pacore.batch import SolvedFile, solve_file
 from pipeline_lib.systems.pacore.consensus import (
     Method,
@@ -153,6 +153,8 @@ def batch(
         reasonloop pacore batch A questions.jsonl --output answers.jsonl --master 127.0.0.1:6400 --with B
     """
     workers.check(engine=params.engine)
+    if detach and workers.master is None:
+        raise BadInputError("--detach: needs --master, which then has the questions")
     solved: SolvedFile | None
     if workers.master is not None:
         models = (model, *workers.others)

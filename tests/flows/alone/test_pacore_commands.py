@@ -181,6 +181,7 @@ WORKER = ("worker", "A", *NOBODY, "--node-id")
         ([*BATCH, "--master", f"{'a' * 64}:6400"], f"--master {'a' * 64}:6400: no answer"),
         ([*BATCH, "--master", "a..b:6400"], "--master a..b:6400: no answer"),
         ([*BATCH, "--with", "B"], "needs --master"),
+        ([*BATCH, "--detach"], "--detach: needs --master"),
         ([*BATCH, "--final", "best"], "--final"),
         ([*BATCH, *NOBODY, "--engine", "url"], "the workers have"),
         (["serve", "A", *NOBODY, "--engine", "url"], "the workers have"),

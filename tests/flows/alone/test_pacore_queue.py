@@ -46,6 +46,7 @@ def test_every_question_is_answered_once(cluster, endpoint, tmp_path):
     """
     unbroken, _ = Batch(cluster, "A", *endpoint.options, *PARAMS[2:]).finish()
     source, output = questions(tmp_path), tmp_path / "answers.jsonl"
+    assert "no batches" in shown(cluster, "status")
     handed = ("batch", "A", source, "--output", output)
     name = shown(cluster, *handed, "--detach").split()[1].rstrip(":")
     assert not output.exists()
