@@ -46,7 +46,6 @@ def test_every_question_is_answered_once(cluster, endpoint, tmp_path):
     """
     unbroken, _ = Batch(cluster, "A", *endpoint.options, *PARAMS[2:]).finish()
     source, output = questions(tmp_path), tmp_path / "answers.jsonl"
-    assert "no batches" in shown(cluster, "status")
     handed = ("batch", "A", source, "--output", output)
     name = shown(cluster, *handed, "--detach").split()[1].rstrip(":")
     assert not output.exists()
@@ -83,6 +82,7 @@ def test_every_question_is_answered_once(cluster, endpoint, tmp_path):
 
 def test_what_cannot_be_drawn_ends_its_batch_alone(cluster, tmp_path):
     """Exit code 2 and one line for models that do not fit; the next batch is drawn, an unknown one is named."""
+    assert "no batches" in shown(cluster, "status")
     cluster.workers("A")
     asked = (questions(tmp_path), "--output", tmp_path / "answers.jsonl")
     at = ("--master", cluster.address)
