@@ -5,7 +5,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +15,7 @@ from prefect.tasks import Task
 In = TypeVar("In")
 Mid = TypeVar("Mid")
 Out = TypeVar("Out")
+_SIGNAL_POLL_S = 1.0
 Submit = Callable[[In], PrefectFuture[Out]]
 """Submits a task for one item: the ``submit`` of a task, or a function around it."""
 
@@ -113,7 +114,7 @@ class _InFlight:
 
     def end_one(self) -> None:
         """Wait until any task ends, and pass on its result; a failure is raised."""
-        future = self._ended.get()
+        future = _next(self._ended)
         self._receivers.pop(future)(future.result())
 
 
@@ -124,7 +125,17 @@ def result_of(future: PrefectFuture[Out]) -> Out:
     """
     ended: queue.SimpleQueue[PrefectFuture[Out]] = queue.SimpleQueue()
     future.add_done_callback(ended.put)
-    return ended.get().result()
+    return _next(ended).result()
+
+
+def _next(ended: queue.SimpleQueue[PrefectFuture[Out]]) -> PrefectFuture[Out]:
+    """The next future that has ended.
+
+    A handler runs in the main thread alone, and a signal that comes to another thread does not wake it.
+    """
+    while True:
+        with suppress(queue.Empty):
+            return ended.get(timeout=_SIGNAL_POLL_S)
 
 
 def _in_order(results: dict[int, Out]) -> list[Out]:
