@@ -1,4 +1,4 @@
-"""Gain of every training method over an equal-compute control, from the same base policy.
+r"""Gain of every training method over an equal-compute control, from the same base policy.
 
 Each seed has one base policy, one set of training problems and one set of stored paths. SFT and DPO
 train on the stored paths; GRPO with its variants, RLOO and PPO sample the same number of paths
@@ -9,7 +9,8 @@ trainings are kept: run the same command to resume.
 
     python -m benchmarks.methods --root /tmp/methods --jobs 2
     python -m benchmarks.methods --root /tmp/methods --seeds 7 --methods grpo ppo
-    python -m benchmarks.methods --root /tmp/methods --methods grpo stored_grpo stored_grpo_3 sft_312 dpo_156
+    python -m benchmarks.methods --root /tmp/methods \
+        --methods sft_312 dpo_156 grpo grpo_33 stored_grpo stored_grpo_3
 """
 
 import argparse
@@ -70,6 +71,8 @@ METHODS: Mapping[str, Overrides] = {
     "sft": {**STORED, "train.method": "sft", "train.lr": 2e-3},
     "dpo": {**STORED, "train.method": "dpo", "train.lr": 1e-5, "train.steps": 200},
     "grpo": variant("grpo"),
+    # As many drawn and trained paths together as stored_grpo, whose stored paths were drawn, too.
+    "grpo_33": variant("grpo", **{"train.steps": 33}),
     "stored_grpo": FROM_STORED,
     "stored_grpo_3": {**FROM_STORED, "train.steps": 3 * 78},
     # As many trained paths as grpo.
