@@ -43,7 +43,7 @@ SHAPES: Mapping[str, tuple[int, int]] = {
     "small-112x3": (112, 3),
     "large-168x4": (168, 4),
 }
-"""Hidden size and layers: 0.51, 0.53, 0.52 and 1.55 M weights."""
+"""Hidden size and layers: 0.52, 0.53, 0.54 and 1.54 M weights."""
 SMALL = tuple(name for name in SHAPES if name.startswith("small"))
 LARGE = "large-168x4"
 SIZES = {

@@ -11,6 +11,7 @@ import logging
 import pathlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -25,7 +26,7 @@ from pipeline_lib.engines.client.connection import EngineDownError
 from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import digest_json, read_json, write_json, write_text
-from pipeline_lib.store.journal import read_pieces
+from pipeline_lib.store.journal import count_pieces, read_pieces
 from pipeline_lib.systems.pacore.batch import SolvedFile, read_questions, solve_file
 from pipeline_lib.systems.pacore.worker_pool import WorkerPool, open_pool
 
@@ -45,7 +46,7 @@ _STARTED = "started.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchState:
-    """How far a batch is."""
+    """Progress of a batch."""
 
     name: str
     models: Sequence[str]
@@ -58,6 +59,8 @@ class BatchState:
     """``waiting``, ``finished``, ``failed``, or what the workers of a running one lack."""
     failure: str | None = None
     """Why it failed."""
+    is_input: bool = False
+    """The failure is of the batch itself, not of ours."""
     solved: SolvedFile | None = None
     """Of a finished one."""
     calls: Mapping[str, int] = field(default_factory=dict)
@@ -110,6 +113,12 @@ class Queue:
         """Of all batches, in their order."""
         return [self._state(name) for name in self._names()]
 
+    def state(self, name: str) -> BatchState:
+        """Of one batch. BadInputError: there is none of this name."""
+        if not (self._folder / name / _SPEC).exists():
+            raise BadInputError(f"{name}: the master has no such batch; `pacore status` lists them")
+        return self._state(name)
+
     def fetch(self, name: str) -> str:
         """The lines of the answers so far, in the order of the questions."""
         folder = self._folder / name
@@ -136,11 +145,11 @@ class Queue:
         }
         if not (folder / _RESULT).exists():
             state = (self._note or "running") if name == self._running else "waiting"
-            answered = len(read_pieces(folder / f"{_ANSWERS}.partial"))
+            answered = count_pieces(folder / f"{_ANSWERS}.partial")
             return BatchState(answered=answered, state=state, **common)
         found = read_json(folder / _RESULT)
         if "failure" in found:
-            return BatchState(answered=0, state="failed", failure=found["failure"], **common)
+            return BatchState(answered=0, state="failed", **found, **common)
         solved = SolvedFile(**found["solved"])
         return BatchState(
             answered=spec["total"] - len(solved.errors),
@@ -192,12 +201,11 @@ class Queue:
             except Exception as error:
                 if not isinstance(error, ReasonloopError):  # a bug ends its batch, not the queue
                     logging.getLogger(__name__).exception("batch %s", name)
-                write_json(folder / _RESULT, {"failure": reason_of(error)})
+                is_input = isinstance(error, BadInputError)
+                write_json(folder / _RESULT, {"failure": reason_of(error), "is_input": is_input})
                 return
             else:
-                calls = dict(
-                    sum((pool.calls_by_worker for pool in pools[1:]), pools[0].calls_by_worker)
-                )
+                calls = sum((pool.calls_by_worker for pool in pools), Counter[str]())
                 lost = sum(pool.lost_calls for pool in pools)
                 counts = {"calls": calls, "lost_calls": lost}
                 write_json(folder / _RESULT, {"solved": asdict(solved), **counts})
@@ -261,10 +269,8 @@ def states() -> list[BatchState]:
 
 def state_of(name: str) -> BatchState:
     """Of one batch. BadInputError: there is none of this name."""
-    known = {one.name: one for one in states()}
-    if name not in known:
-        raise BadInputError(f"{name}: the master has no such batch; `pacore status` lists them")
-    return known[name]
+    found: BatchState = _call(_queue().state, name)
+    return found
 
 
 def fetch(name: str) -> str:

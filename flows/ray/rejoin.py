@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol
+from multiprocessing.synchronize import Event
 
 from flows.ray.pacore_master import Master
 from flows.run.failures import errors_as_lines
@@ -20,23 +20,13 @@ from pipeline_lib.errors import ReasonloopError
 _POLL_S = 1.0
 
 
-class Served(Protocol):
-    """A flag between two processes."""
-
-    def set(self) -> None:
-        """The worker takes calls."""
-
-    def is_set(self) -> bool:
-        """It has taken calls."""
-
-
-def serve_and_rejoin(serve: Callable[[Served], None], master: Master, *, patience_s: float) -> None:
+def serve_and_rejoin(serve: Callable[[Event], None], master: Master, *, patience_s: float) -> None:
     """Run ``serve`` in a process; again, for ``patience_s``, once it had served and its master has ended.
 
     ``serve`` sets the flag when it takes calls. SIGTERM and Ctrl-C end the process first. Exits with its exit code.
     """
     spawning = multiprocessing.get_context("spawn")
-    deadline, code = 0.0, 0
+    deadline = 0.0
     while True:
         served = spawning.Event()
         process = spawning.Process(target=_serve, args=(serve, served))
@@ -62,7 +52,7 @@ def serve_and_rejoin(serve: Callable[[Served], None], master: Master, *, patienc
             time.sleep(_POLL_S)
 
 
-def _serve(serve: Callable[[Served], None], served: Served) -> None:
+def _serve(serve: Callable[[Event], None], served: Event) -> None:
     # The command turns Ctrl-C into SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_command, daemon=True).start()

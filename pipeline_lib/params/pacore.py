@@ -164,7 +164,7 @@ class PacoreParams(Section):
     source: str | None = None
     """Workspace of the finished run whose policy the stages take; null: their own workspace."""
     start: Literal["policy", "base"] = "policy"
-    """Where the stages start. policy: the policy of a finished run. base: the base policy, which they make first."""
+    """Initial policy of the stages. policy: of a finished run. base: the base policy, which they make first."""
     cached_paths: Count = 8
     """Paths per train problem in the cache of the stages."""
     evaluate: ComparisonParams = ComparisonParams()

@@ -4,7 +4,6 @@ import os
 import random
 import shutil
 import signal
-import sys
 import time
 from collections import defaultdict
 
@@ -83,7 +82,7 @@ def ended(process):
 
 
 def records(root):
-    """What a run has made: digests and keys of all tables and their shards, sha256 of the policy."""
+    """The results of a run: digests and keys of all tables and their shards, sha256 of the policy."""
     names = [
         path.relative_to(root)
         for table in ("paths", "verdicts", "traindata")
@@ -218,15 +217,6 @@ def test_the_broker_goes(start, long_run, tmp_path):
         for process in [start(part, topics, *LONG) for part in PARTS]:
             ended(process)
     assert records(tmp_path / "train") == records(long_run)
-
-
-def test_without_the_extra(refused, monkeypatch):
-    """One line with the command to install it, exit code 2."""
-    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    monkeypatch.delitem(sys.modules, "pipeline_lib.publish.streams", raising=False)
-    line = refused("stream", "stage", "sample", "--brokers", "127.0.0.1:1", "--to", "b")
-    assert "confluent_kafka is not installed" in line
-    assert "pip install 'reasonloop[kafka]'" in line
 
 
 def test_stages_of_one_system(refused):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.synchronize import Event
 from types import MappingProxyType
 from typing import Annotated
 
@@ -25,7 +26,7 @@ from flows.cli.options import (
 from flows.cli.pacore.queue import load_handed
 from flows.cli.serving import exit_on_sigterm
 from flows.ray.pacore_master import Master, running_head, running_node
-from flows.ray.rejoin import Served, serve_and_rejoin
+from flows.ray.rejoin import serve_and_rejoin
 from flows.run.terminal import say
 from flows.server.server import LOOPBACK
 from pipeline_lib.engines.chat_model import ChatModel
@@ -153,7 +154,6 @@ class WorkerPlace:
             "this machine, else the address that reaches the master."
         ),
     ] = None
-
     rejoin_s: Annotated[
         float,
         Parameter(
@@ -253,7 +253,6 @@ def worker(
         reasonloop pacore worker NAME --master 10.0.0.5:6400 --node-id 2 --engine vllm
         reasonloop pacore worker NAME --master 10.0.0.5:6400 --node-id 3 --engine url --set serve.url=URL
     """
-    check_installed(params.load({"serve.engine": engine}).serve)
     cluster = place.load()
     exit_on_sigterm()
     serve = partial(_work, model, place, engine, workspace.resolve() / "logs", params)
@@ -266,7 +265,7 @@ def _work(
     engine: str | None,
     log_folder: pathlib.Path,
     params: ParamsOptions,
-    served: Served,
+    served: Event,
 ) -> None:
     """Join the master and draw, in a process of its own."""
     cluster = place.load()

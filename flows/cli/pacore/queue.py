@@ -14,7 +14,7 @@ from flows.cli.options import LinesFile, ParamsOptions
 from flows.cli.progress import progress_bar
 from flows.ray.pacore_master import Master
 from flows.run.terminal import say
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import check_output, write_text
 from pipeline_lib.systems.pacore.batch import SolvedFile, check_batch
@@ -60,7 +60,8 @@ def hand_over(
     """Give a file of questions to a master; follow it and write the answers, or leave at once: None.
 
     Raises:
-        BadInputError: an unusable source, output or option, or the batch cannot be drawn.
+        BadInputError: an unusable source, output or option, or the batch cannot be drawn with them.
+        ReasonloopError: the batch has failed for another reason.
     """
     with _joined(master):
         from flows.ray import question_queue  # noqa: PLC0415 - it imports Ray
@@ -78,7 +79,8 @@ def hand_over(
                 time.sleep(_POLL_S)
                 state = question_queue.state_of(name)
         if state.solved is None:
-            raise BadInputError(f"batch {name}: {state.failure}")
+            failed = BadInputError if state.is_input else ReasonloopError
+            raise failed(f"batch {name}: {state.failure}")
         write_text(output, question_queue.fetch(name))
     counts = ", ".join(f"{calls} by {node}" for node, calls in sorted(state.calls.items()))
     say(f"calls of workers: {counts or 'none'}; {state.lost_calls} lost and sent again")

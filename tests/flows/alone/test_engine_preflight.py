@@ -48,7 +48,6 @@ def test_the_environment_must_have_the_engine(environment):
         "stage train --runner thread --workspace work",
         "pacore serve . --workspace work",
         "pacore solve . question --workspace work",
-        "pacore worker . --master 127.0.0.1:9 --node-id 1 --workspace work",
         "apr solve . question --workspace work",
         "serve . --workspace work",
         "sample . --output paths.jsonl --set prepare.train_problems=1 --set prepare.test_problems=1",

@@ -174,6 +174,7 @@ def test_what_the_cluster_refuses_is_one_line(cluster, endpoint, tmp_path):
     started = {
         f"--port {port}": ("master", "--port", port, "--workspace", tmp_path),
         f"--node-id {worker.node_id}": ("worker", "A", *at, "--node-id", worker.node_id, *served),
+        "ENGINE=sglang": ("worker", "A", *at, "--node-id", "d", "--engine", "sglang"),
         "does not serve C": ("worker", "C", *at, "--node-id", "c", *served),
     }
     for message, arguments in started.items():

@@ -1,4 +1,4 @@
-"""What is sent to SGLang, against the names and types of its own wheel."""
+"""Requests and options for SGLang, checked by the names and types of its wheel."""
 
 import os
 import pathlib
@@ -63,7 +63,7 @@ PYTHON = pathlib.Path(SOURCE or os.devnull) / "../../../bin/python"
 @pytest.mark.slow
 @pytest.mark.skipif(not PYTHON.exists(), reason="REASONLOOP_SGLANG is no site-packages")
 def test_the_parser_of_sglang_takes_the_command(launch):
-    """Where SGLang is installed, its own parser reads the options."""
+    """The parser of an installed SGLang reads the options."""
     command = [str(PYTHON), "-c", PARSE, *launch.command[3:]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr

@@ -88,7 +88,7 @@ def test_the_cost_of_the_branches_is_on_the_first_path(tokenizer):
 
 
 def test_a_failed_branch_is_no_reference(tokenizer):
-    """Where both fail, the plain question is asked."""
+    """The plain question is asked if both fail."""
     source = Counting(empty=(1, 3, 4))
     drawn_by(source, tokenizer)
     plain, asked = (call[0] for call in source.calls)
