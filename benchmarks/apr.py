@@ -24,9 +24,10 @@ from transformers import get_scheduler
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.params.apr import AprDataParams, AprParams, AprSftParams
-from pipeline_lib.systems.apr.countdown.data_folder import generate_data
+from pipeline_lib.systems.apr.data_folder import generate_data
 from pipeline_lib.systems.apr.sft import (
     EncodedTraces,
+    countdown_encoding,
     encode_traces,
     make_blank,
     make_phase,
@@ -179,7 +180,7 @@ def make_job(folder: pathlib.Path, tokens: int, threads: int) -> Job:
         folder / "data",
         "parallel",
         sft,
-        num_numbers=data.countdown.num_numbers,
+        encoding=countdown_encoding(data.countdown.num_numbers),
         window=params.model.window,
         seed=SEED,
     )

@@ -22,17 +22,13 @@ from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.embedded.continuous_batch import SequenceRequest
 from pipeline_lib.engines.embedded.embedded_engine import shared_engine
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.store.shards import split
-from pipeline_lib.systems.apr.countdown.data_folder import (
-    ProblemLine,
-    check_data,
-    problem_file,
-    read_problems,
-)
+from pipeline_lib.systems.apr.data_folder import check_data, problem_file
 from pipeline_lib.systems.apr.evaluation.plans import ThreadModel
-from pipeline_lib.systems.apr.evaluation.problem_source import root_prompt
 from pipeline_lib.systems.apr.model_record import choose_condition, read_record
-from pipeline_lib.systems.apr.rollouts import evaluated_row
+from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
+from pipeline_lib.systems.apr.task import evaluated_row
 from pipeline_lib.systems.apr.threads import DrawnSequence, Rollout, Root
 
 SEED = 7
@@ -52,24 +48,24 @@ class Turn:
 
 
 def draw_rollouts(
-    model: ThreadModel, problems: Sequence[ProblemLine], *, together: int
+    model: ThreadModel, problems: Sequence[ThreadProblem], *, together: int
 ) -> list[Rollout]:
     """The greedy rollouts of an evaluation, ``together`` of them at a time."""
     condition = choose_condition(model.folder, model.record, None)
-    golds = {problem.id: problem.gold for problem in problems}
     rollouts: list[Rollout] = []
     for group in split(problems, together):
         roots = [
             Root(
                 problem_id=problem.id,
                 sample=0,
-                prompt=root_prompt(problem, model.record, condition),
+                prompt=model.task.prompt(problem, condition),
             )
             for problem in group
         ]
         rollouts += model.draw(roots, temperature=0.0, seed=SEED, first_success=False)
-    for rollout in rollouts:
-        evaluated_row(rollout, golds[rollout.root.problem_id])
+    judged = model.task.judge(rollouts, {problem.id: problem for problem in problems})
+    for rollout, its in zip(rollouts, judged, strict=True):
+        evaluated_row(rollout, its)
     return rollouts
 
 
@@ -109,7 +105,7 @@ def timed(side: str, draw: Callable[[], int]) -> Turn:
 
 
 def measure(
-    model: ThreadModel, problems: Sequence[ProblemLine], *, repeats: int, together: int
+    model: ThreadModel, problems: Sequence[ThreadProblem], *, repeats: int, together: int
 ) -> list[Turn]:
     """Both sides in turns, without the first one."""
     sequences = [
@@ -160,7 +156,12 @@ def main() -> None:
     arguments = parse_arguments()
     check_data(arguments.data)
     problems = read_problems(problem_file(arguments.data, "valid"))[: arguments.problems]
-    model = ThreadModel(folder=arguments.model, record=read_record(arguments.model), serve=None)
+    model = ThreadModel(
+        folder=arguments.model,
+        record=read_record(arguments.model),
+        serve=None,
+        verify=VerifyParams(),
+    )
     turns = measure(model, problems, repeats=arguments.repeats, together=arguments.together)
     show(turns)
     settings = {key: str(value) for key, value in vars(arguments).items() if key != "output"}

@@ -22,17 +22,14 @@ import torch
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine, shared_engine
 from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import read_json_lines
-from pipeline_lib.systems.apr.countdown.data_folder import (
-    ProblemLine,
-    check_data,
-    problem_file,
-    read_problems,
-)
+from pipeline_lib.systems.apr.data_folder import check_data, problem_file
 from pipeline_lib.systems.apr.evaluation.evaluate import ROLLOUTS_NAME, evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
+from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
 
 SEED = 7
 NEAR_TIE = 1e-3
@@ -70,7 +67,7 @@ class Agreement:
 
 
 def compare_engines(
-    model: pathlib.Path, problems: Sequence[ProblemLine], serve: ServeParams, work: pathlib.Path
+    model: pathlib.Path, problems: Sequence[ThreadProblem], serve: ServeParams, work: pathlib.Path
 ) -> Agreement:
     """Draw greedily in this process and at the server of ``serve``, and compare the rollouts."""
     rollouts = []
@@ -83,6 +80,7 @@ def compare_engines(
             first_success=False,
             serve=server,
             evaluate=EvaluateParams(resamples=100),
+            verify=VerifyParams(),
             seed=SEED,
         )
         evaluate_models({"m": model}, ProblemSource(problems=problems), work / name, setting)

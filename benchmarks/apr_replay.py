@@ -28,9 +28,9 @@ import httpx
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.store.shards import iter_table
-from pipeline_lib.systems.apr.countdown.data_folder import check_data, read_settings, traces_folder
 from pipeline_lib.systems.apr.countdown.lines import KINDS, Kind
 from pipeline_lib.systems.apr.countdown.tokens import count_tokens
+from pipeline_lib.systems.apr.data_folder import check_data, read_settings, traces_folder
 
 _LENGTHS = 32, 160
 """Tokens of the calls by which the speeds are measured."""

@@ -19,10 +19,14 @@ from functools import partial
 from typing import Any
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
+from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.params.apr import AprRlParams
-from pipeline_lib.systems.apr.countdown.data_folder import problem_file, read_problems
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.systems.apr.data_folder import problem_file
 from pipeline_lib.systems.apr.model_record import read_record
-from pipeline_lib.systems.apr.rl import ThreadRollouts, draw_in_process, make_phase, prompt_rows
+from pipeline_lib.systems.apr.problem_lines import read_problems
+from pipeline_lib.systems.apr.rl import ThreadDraws, ThreadRollouts, make_phase, prompt_rows
+from pipeline_lib.systems.apr.tasks import task_of
 from pipeline_lib.train.offline.bucketed_sft import cut_passes, padded_length
 from pipeline_lib.train.phases import TrainContext, run_phase
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout
@@ -86,10 +90,15 @@ class TimedSource:
 def measure(model: pathlib.Path, data: pathlib.Path, rl: AprRlParams) -> list[StepParts]:
     """The parts of all steps but the first."""
     record = read_record(model)
-    rows = prompt_rows(model, record, read_problems(problem_file(data, "train")), rl)
+    problems = read_problems(problem_file(data, "train"))
+    task = task_of(record, load_tokenizer(str(model)), VerifyParams())
+    rows = prompt_rows(model, record, problems, rl, task)
     source = TimedSource(
         source=ThreadRollouts(
-            rollouts_of=partial(draw_in_process, style=record.style),
+            rollouts_of=ThreadDraws(
+                problems={row["prompt"]: one for row, one in zip(rows, problems, strict=True)},
+                task_of=partial(task_of, record, verify=VerifyParams()),
+            ),
             rl=rl,
             window=record.window,
             seed=SEED,

@@ -26,7 +26,7 @@ from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.systems.apr.runtime import Limits
-from pipeline_lib.systems.apr.solve import answer_of, solve_all
+from pipeline_lib.systems.apr.solve import Solver, answer_of
 from pipeline_lib.systems.apr.threads import DrawnSequence, Event, Role, Rollout
 
 SEED = 7
@@ -153,9 +153,8 @@ def main() -> None:
         ) as engine,
     ):
         start = time.process_time()
-        rollouts = solve_all(
-            engine,
-            [line["question"] for line in lines],
+        solver = Solver(
+            engine=engine,
             limits=limits,
             decoding=Decoding(
                 temperature=arguments.temperature, max_new_tokens=arguments.max_tokens
@@ -163,6 +162,7 @@ def main() -> None:
             concurrency=len(lines) * arguments.children,
             seed=SEED,
         )
+        rollouts = solver.solve([line["question"] for line in lines])
         seconds = time.process_time() - start
     found = total(rollouts, limits, max_tokens=arguments.max_tokens)
     show(found, seconds)

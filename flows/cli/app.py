@@ -85,6 +85,7 @@ GROUPS = {
         "A model that spawns and joins threads of its own (APR): traces, training, evaluation.",
         (
             "apr.models:generate",
+            "apr.models:import_traces",
             "apr.models:train",
             "apr.models:rl",
             "apr.evaluate:evaluate",

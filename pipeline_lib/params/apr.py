@@ -17,6 +17,7 @@ from pipeline_lib.params.sections import (
     head_faults,
     repetition,
 )
+from pipeline_lib.params.train import LoraParams
 
 
 class ThreadSearchParams(Section):
@@ -37,9 +38,36 @@ class ThreadSearchParams(Section):
             yield f"beam_low={self.beam_low} is above beam_high={self.beam_high}"
 
 
-class AprDataParams(Section):
-    """Countdown problems, and the traces of their searches."""
+class PartsParams(Section):
+    """Questions of several independent parts, in words."""
 
+    parts_low: Annotated[int, Field(ge=2)] = 2
+    parts_high: Annotated[int, Field(ge=2)] = 5
+    steps_low: Count = 3
+    """Calculations of a part."""
+    steps_high: Count = 6
+    child: Literal["sentence", "expression", "question"] = "sentence"
+    """What a child reads: the text of its part, an expression that its parent writes, or the whole question with the
+    number of the part."""
+    terse_children: bool = False
+    """Children chain their calculations, as in 4*6=24+13=37."""
+    wordings_problems: Whole = 100
+    """Questions with wordings that no training has."""
+
+    @override
+    def faults(self) -> Iterator[str]:
+        for name in ("parts", "steps"):
+            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
+            if low > high:
+                yield f"{name}_low={low} is above {name}_high={high}"
+
+
+class AprDataParams(Section):
+    """Problems and their traces: searches of Countdown, or questions in parts."""
+
+    task: Literal["countdown", "parts"] = "countdown"
+    """parts: questions in words for a language model, `apr.model.base`."""
+    parts: PartsParams = PartsParams()
     countdown: CountdownParams = CountdownParams()
     """Ranges of the numbers; threads need at least 3 numbers, and targets from 2 on."""
     train_problems: Count = 8000
@@ -55,6 +83,11 @@ class AprDataParams(Section):
     shard_size: Count = 500
     """Problems per file of traces, the unit of work and resume."""
 
+    @property
+    def form(self) -> str:
+        """The style of the texts: of the searches, or of questions in parts."""
+        return self.style if self.task == "countdown" else self.task
+
     @override
     def faults(self) -> Iterator[str]:
         if self.countdown.num_numbers < 3:
@@ -69,8 +102,13 @@ class AprDataParams(Section):
 
 
 class AprModelParams(Section):
-    """A Llama with random weights."""
+    """A language model, or a Llama with random weights."""
 
+    base: str | None = None
+    """Hugging Face folder or hub id of the language model that is trained on questions in words; null: a Llama of
+    the sizes below."""
+    lora: LoraParams = LoraParams()
+    """Adapters on ``base``; not enabled: its weights are trained."""
     window: Annotated[int, Field(ge=32)] = 256
     """Tokens of a sequence, prompt and end token included; longer sequences are not trained on."""
     hidden_size: Count = 128
@@ -144,6 +182,12 @@ class AprRlParams(Section):
     chosen on the valid problems, in `apr rl` none if the model was trained so, else the largest."""
     tokens: Whole | None = None
     """Condition of serial models: tokens of a sequence; the same."""
+    rollouts: Literal["in_process", "endpoint"] = "in_process"
+    """endpoint: the engine of `serve` draws, with the adapter of every step; needs `apr.model.lora`."""
+    rollout: str | None = None
+    """module:function that draws and judges in place of ours; see docs/apr.md."""
+    grammar: str | None = None
+    """module:name of a `ThreadGrammar` in place of the model's."""
     pass_tokens: Count = 2048
     """Tokens of a forward/backward pass, padding included, at most."""
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -166,6 +210,8 @@ class AprEvaluateParams(Section):
     temperatures: Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)] = (0, 1)
     samples: Count = 1
     """Rollouts of each problem at temperatures above 0."""
+    serial_samples: Count | None = None
+    """The same of serial models, which draw fewer tokens; null: ``samples``."""
 
     @override
     def faults(self) -> Iterator[str]:
@@ -183,6 +229,11 @@ class AprParams(Section):
 
     @override
     def faults(self) -> Iterator[str]:
+        if self.rl.rollouts == "endpoint" and not self.model.lora.enabled:
+            yield (
+                "rl.rollouts=endpoint: an engine takes adapters alone between steps; set model.lora.enabled=true, or "
+                "draw in_process"
+            )
         if self.sft.step_tokens < self.model.window:
             yield (
                 f"sft.step_tokens={self.sft.step_tokens} is below model.window={self.model.window}; a step "

@@ -65,9 +65,12 @@ class AprFolders(_Folders):
     data = _Below("data/apr")
     parallel = _Below("models/apr-parallel")
     serial = _Below("models/apr-serial")
+    terse = _Below("models/apr-terse")
+    """The serial model that writes calculations alone; empty where the task has no such traces."""
     parallel_rl = _Below("models/apr-parallel-rl")
     """After reinforcement learning; empty without it."""
     serial_rl = _Below("models/apr-serial-rl")
+    terse_rl = _Below("models/apr-terse-rl")
     valid_reports = _Below("reports/apr-valid")
     """Evaluation of all conditions on the valid problems, and the chosen ones."""
     reports = _Below("reports/apr")

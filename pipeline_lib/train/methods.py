@@ -27,7 +27,12 @@ from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.train.offline import dpo, sft
 from pipeline_lib.train.online import grpo, rewards
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
-from pipeline_lib.train.online.rollouts import EndpointRollouts, PathSource, make_rollout_func
+from pipeline_lib.train.online.rollouts import (
+    EndpointRollouts,
+    PathSource,
+    StepAdapter,
+    make_rollout_func,
+)
 from pipeline_lib.train.online.stored_rollouts import StoredRollouts, stored_by_prompt
 from pipeline_lib.train.phases import MakeTrainer, Phase, Progress, Row, Schedule, TrainContext
 from pipeline_lib.train.ppo import trainer as ppo
@@ -235,9 +240,11 @@ def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], 
             )
         )
         served = EndpointRollouts(
-            engine=engine,
-            model_at=lambda endpoint: connect(endpoint, request.serve, model=source),
-            folder=work / "adapters",
+            adapter=StepAdapter(
+                engine=engine,
+                model_at=lambda endpoint: connect(endpoint, request.serve, model=source),
+                folder=work / "adapters",
+            ),
             decoding=decoding,
             seed=request.seed,
         )

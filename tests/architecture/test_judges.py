@@ -14,7 +14,8 @@ def test_imports_by_name_are_in_the_table():
         if "resolve_name(" in path.read_text("utf-8")
     }
     frame = "pipeline_lib.systems.stage"  # in no stage's code, as the next test asserts
-    assert resolving == {frame, *NAMED_IMPORTS}
+    own = "pipeline_lib.systems.apr.rl"  # functions of the user's, whose files are in the key
+    assert resolving == {frame, own, *NAMED_IMPORTS}
 
 
 def test_the_frame_is_in_no_stage_s_code():
@@ -36,7 +37,7 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
     assert using["judges"] == {
         *("verify", "train", "evaluate"),
         *("pacore-data", "pacore-train", "pacore-control", "pacore-evaluate"),
-        *("apr-conditions", "apr-rl", "apr-serial-rl", "apr-evaluate"),
+        *("apr-conditions", "apr-rl", "apr-serial-rl", "apr-terse-rl", "apr-evaluate"),
         *("classmate-train", "classmate-plain", "classmate-evaluate"),
     }
     assert using["gold checks"] == {"prepare", "classmate-peers"} | using["judges"]

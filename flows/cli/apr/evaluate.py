@@ -50,7 +50,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         Parameter(help="Folder of `reasonloop apr generate`."),
     ] = None,
     split: Annotated[
-        Literal["valid", "test"] | None,
+        Literal["valid", "test", "wordings"] | None,
         Parameter(
             help="Problems of --data; default: test. Choose conditions and settings on valid."
         ),
@@ -123,6 +123,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         first_success=first_success,
         serve=_server(url, loaded, folders[0]),
         evaluate=loaded.evaluate,
+        verify=loaded.verify,
         seed=loaded.seed,
         provenance=provenance(loaded),
     )
@@ -189,6 +190,7 @@ def trace(  # noqa: PLR0913 - one argument per option
         first_success=first_success,
         serve=_server(url, loaded, folder),
         evaluate=loaded.evaluate,
+        verify=loaded.verify,
         seed=loaded.seed,
     )
     row = evaluation.trace_problem(folder, evaluation.parse_problem(problem), setting)

@@ -22,8 +22,8 @@ from flows.cli.options import (
 )
 from flows.cli.progress import progress_bar
 from flows.run.terminal import say
-from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.systems.apr.countdown.lines import KINDS
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.store.files import check_output
 
 _SHOWN = {
     "reward": "reward {:.3f}",
@@ -54,7 +54,7 @@ def generate(
         reasonloop apr generate --output data/apr4 --set apr.data.countdown.num_numbers=4
     """
     loaded = params.load()
-    from pipeline_lib.systems.apr.countdown.data_folder import generate_data  # noqa: PLC0415 - slow
+    from pipeline_lib.systems.apr.data_folder import generate_data, trace_kinds  # noqa: PLC0415 - slow
 
     with progress_bar("generate") as moved:
         manifest = generate_data(
@@ -65,17 +65,47 @@ def generate(
             progress=moved,
         )
     counts = manifest.counts
-    for kind in KINDS:
+    for kind in trace_kinds(loaded.apr.data):
         solved = counts[f"{kind}_solved"] / counts[f"{kind}_problems"]
         say(f"{kind}: {counts[f'{kind}_rows']:.0f} sequences, {solved:.1%} of the problems solved")
     say(f"data: {output}, digest {manifest.digest[:16]}")
+
+
+def import_traces(
+    source: Annotated[
+        pathlib.Path, Parameter(help="JSON file of arXiv 2504.15466's release, or of its scripts.")
+    ],
+    /,
+    *,
+    output: Annotated[pathlib.Path, Parameter(help="Folder for problems and traces.")],
+    model: Annotated[
+        pathlib.Path | None,
+        Parameter(help="Folder of a released model; gets a threads.json, so it can be evaluated."),
+    ] = None,
+) -> None:
+    """Write released traces of Countdown to a data folder that models are trained on.
+
+    **Examples:**
+
+        reasonloop apr import-traces train_apr.json --output data/apr-released
+        reasonloop apr train data/apr-released --kind parallel --output models/apr-released --profile apr-published
+        reasonloop apr import-traces train_apr.json --output data/apr-released --model models/llama-apr
+    """
+    from pipeline_lib.systems.apr import released  # noqa: PLC0415 - pandas is slow
+
+    manifest = released.import_traces(source, output.resolve(), model=model)
+    [problems, rows] = manifest.counts.values()
+    say(f"{problems:.0f} problems, {rows:.0f} sequences: {output}, digest {manifest.digest[:16]}")
 
 
 def train(
     data: Annotated[pathlib.Path, Parameter(help="Folder of `reasonloop apr generate`.")],
     /,
     *,
-    kind: Annotated[Literal["parallel", "serial"], Parameter(help="Traces to train on.")],
+    kind: Annotated[
+        Literal["parallel", "serial", "terse"],
+        Parameter(help="Traces to train on; terse: of questions in parts alone."),
+    ],
     output: ModelFolder,
     minutes: Minutes = None,
     params: ParamsOptions = DEFAULT_PARAMS,
@@ -150,6 +180,9 @@ def rl(
             output,
             loaded.apr.rl,
             seed=loaded.seed,
+            verify=loaded.verify,
+            lora=loaded.apr.model.lora,
+            serve=loaded.serve,
             max_seconds=seconds_of(minutes),
             progress=moved,
             trackers=trackers,
@@ -171,9 +204,18 @@ _BATCH = 16
 
 def solve(  # noqa: PLR0913 - one argument per option
     model: Model,
-    question: Annotated[str, Parameter(help="The question, as the user would ask it.")],
+    question: Annotated[
+        str | None, Parameter(help="The question, as the user would ask it.")
+    ] = None,
     /,
     *,
+    problems: Annotated[
+        pathlib.Path | None,
+        Parameter(help='Instead of a question: JSON lines with "id" and "question".'),
+    ] = None,
+    output: Annotated[
+        pathlib.Path | None, Parameter(help="JSON-lines file for the answers to --problems.")
+    ] = None,
     children: Annotated[int, Parameter(help="Children of one spawn.", validator=AT_LEAST_ONE)] = 8,
     depth: Annotated[
         int, Parameter(help="Generations of children; 0: none.", validator=AT_LEAST_ZERO)
@@ -188,29 +230,50 @@ def solve(  # noqa: PLR0913 - one argument per option
     workspace: EngineLogs = DEFAULT_RUN.workspace,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Answer one question with a language model that may spawn threads for parts of the work.
+    """Answer questions with a language model that may spawn threads for parts of the work.
+
+    A model of `reasonloop apr train` gets the texts that it was trained on, any other one is told of tags. With
+    --problems a killed command continues; questions whose draws failed are asked again by the same command.
 
     **Examples:**
 
         reasonloop apr solve models/smollm2 "What is 17 * 23, and what is 19 * 29?"
+        reasonloop apr solve models/apr-parallel --problems questions.jsonl --output answers.jsonl
         reasonloop apr solve NAME "..." --engine url --set serve.url=http://host:8000/v1 --depth 2
     """
     loaded = params.load({"serve.engine": engine})
-    from pipeline_lib.engines.chat_model import Decoding  # noqa: PLC0415 - as above
+    if (question is None) == (problems is None) or (problems is None) != (output is None):
+        raise BadInputError("give either a question, or --problems FILE and --output FILE")
+    from pipeline_lib.engines.chat_model import Decoding  # noqa: PLC0415 - torch is slow
     from pipeline_lib.engines.started_engine import started_engine  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.apr import solve as solving  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.systems.apr import solve as solving  # noqa: PLC0415 - as above
     from pipeline_lib.systems.apr.runtime import Limits  # noqa: PLC0415 - as above
+    from pipeline_lib.systems.apr.tasks import trained_task  # noqa: PLC0415 - as above
 
+    asked = {} if problems is None else solving.read_questions(problems)
+    if output is not None:
+        check_output(output, source=problems)
     log_folder = workspace.resolve() / "logs"
     with started_engine(model, loaded.serve, log_folder=log_folder, batch_size=_BATCH) as drawing:
-        [rollout] = solving.solve_all(
-            drawing,
-            [question],
+        solver = solving.Solver(
+            engine=drawing,
+            task=trained_task(pathlib.Path(model), loaded.verify),
             limits=Limits(depth=depth, children=children, draws=draws, tokens=all_tokens),
             decoding=Decoding(temperature=temperature, max_new_tokens=max_tokens),
             concurrency=loaded.serve.concurrency,
             seed=loaded.seed,
         )
+        if output is not None:
+            with progress_bar("apr solve") as moved:
+                failed = solver.solve_file(asked, output, moved)
+            say(f"{len(asked) - failed} of {len(asked)} answered: {output}")
+            if failed:
+                raise ReasonloopError(
+                    f"{failed} of {len(asked)} failed; the same command asks them again"
+                )
+            return
+        assert question is not None
+        [rollout] = solver.solve([question])
     if rollout.error is not None:
         raise ReasonloopError(f"the first thread failed: {rollout.error}")
     say(solving.answer_of(rollout))

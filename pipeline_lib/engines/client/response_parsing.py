@@ -13,6 +13,9 @@ from pipeline_lib.records import FinishReason
 FINISHED: Mapping[str, FinishReason] = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH}
 """By the server's ``finish_reason``; any other one is a failure."""
 
+OTHER_MODEL = "the response is from model"
+"""Begins the error of a reply of another model, or of another version of an adapter."""
+
 
 class BadResponseError(ReasonloopError):
     """A response with a success status and unusable content."""
@@ -92,7 +95,7 @@ class _Response(Part):
 
     def check_model(self, model: str | None) -> None:
         if model is not None and self.model != model:
-            raise BadResponseError(f"the response is from model {self.model}, not {model}")
+            raise BadResponseError(f"{OTHER_MODEL} {self.model}, not {model}")
 
 
 class _Model(Part):

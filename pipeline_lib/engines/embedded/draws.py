@@ -1,9 +1,10 @@
 """Single completions of a model in this process, drawn by the engine's thread."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from typing_extensions import override
 
@@ -44,6 +45,8 @@ class LiveDraws:
     """Implements Draws: a call joins the running batch at its next step."""
 
     engine: AsyncEngine
+    encode: Callable[[str], list[int]] | None = None
+    """Token ids of a prompt; None: as the model's tokenizer has them."""
     names_stops: bool = True
 
     async def draw(self, prompt: str, seed: int, decoding: Decoding) -> Completion:
@@ -52,7 +55,8 @@ class LiveDraws:
         return await self._collect(call, self._submit(call, decoding))
 
     def _prompt(self, prompt: str, seed: int) -> Prompt:
-        ids = encode_prompt(self.engine.base.tokenizer, prompt)
+        encode = self.encode or partial(encode_prompt, self.engine.base.tokenizer)
+        ids = encode(prompt)
         if not ids:
             raise BadInputError("a prompt has no token; give at least one")
         return Prompt(ids=ids, seeds=[seed])

@@ -10,16 +10,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from pipeline_lib.errors import BadInputError, first_fault
-from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.kinds.kind import DistinctIds
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.apr import AprDataParams
-from pipeline_lib.problems.countdown import NAME, problem_id, question_of, splits
-from pipeline_lib.records import Problem, Row
+from pipeline_lib.problems.countdown import splits
+from pipeline_lib.records import Row
 from pipeline_lib.store import manifests, shards
-from pipeline_lib.store.files import numbered_json_lines, read_checked, write_json, write_json_lines
+from pipeline_lib.store.files import read_checked, write_json, write_json_lines
 from pipeline_lib.store.folders import (
     check_output_folder,
     is_unfinished,
@@ -28,8 +26,10 @@ from pipeline_lib.store.folders import (
 )
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
-from pipeline_lib.systems.apr.countdown.lines import KINDS, Kind
+from pipeline_lib.systems.apr.countdown.lines import KINDS
 from pipeline_lib.systems.apr.countdown.traces import trace_rows
+from pipeline_lib.systems.apr.problem_lines import ProblemLine, ThreadProblem, WordsLine
+from pipeline_lib.systems.apr.words import parts
 
 KIND = "adaptive-data"
 SETTINGS_NAME = "settings.json"
@@ -37,7 +37,7 @@ Split = str
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 _PROBLEMS = "problems"
 _PROBLEMS_KIND = "adaptive-problems"
-_TRACES_KIND = "adaptive-traces"
+TRACES_KIND = "adaptive-traces"
 
 Progress = Callable[[int, int], None]
 """Called with the shards done and their total."""
@@ -50,32 +50,6 @@ class DataSettings(BaseModel):
 
     data: AprDataParams
     seed: int
-
-
-class ProblemLine(BaseModel):
-    """A line of a file of problems."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    id: str
-    numbers: tuple[StrictInt, ...] = Field(min_length=2)
-    target: StrictInt
-
-    @property
-    def gold(self) -> CountdownGold:
-        """The problem."""
-        return CountdownGold(numbers=self.numbers, target=self.target)
-
-    @property
-    def question(self) -> str:
-        """The id of the problem where numbers and target name it."""
-        return problem_id(tuple(sorted(self.numbers)), self.target)
-
-    def row(self) -> Row:
-        """As the row of a `Problem`, with sorted numbers."""
-        gold = CountdownGold(numbers=tuple(sorted(self.numbers)), target=self.target)
-        question = question_of(gold.numbers, gold.target)
-        return Problem(id=self.id, question=question, gold=gold, source=NAME).row()
 
 
 def generate_data(
@@ -135,7 +109,7 @@ def _is_unfinished(output: pathlib.Path) -> bool:
     return manifests.read_manifest(problems).kind == _PROBLEMS_KIND
 
 
-def _draw_problems(settings: DataSettings) -> dict[Split, list[ProblemLine]]:
+def _draw_problems(settings: DataSettings) -> dict[Split, Sequence[ThreadProblem]]:
     params = settings.data
     # The test split does not depend on the sizes of the others, nor valid on the size of train.
     counts = {
@@ -143,6 +117,12 @@ def _draw_problems(settings: DataSettings) -> dict[Split, list[ProblemLine]]:
         "valid": params.valid_problems,
         "train": params.train_problems,
     }
+    if params.task == parts.NAME:
+        counts[parts.NEW_WORDINGS] = params.parts.wordings_problems
+        return {
+            split: parts.questions(params.parts, split=split, seed=settings.seed, count=count)
+            for split, count in counts.items()
+        }
     drawn = splits(params.countdown, seed=settings.seed, counts=counts)
     return {
         split: [ProblemLine(id=one.id, **asdict(one.gold)) for one in some]
@@ -150,9 +130,14 @@ def _draw_problems(settings: DataSettings) -> dict[Split, list[ProblemLine]]:
     }
 
 
+def trace_kinds(params: AprDataParams) -> Sequence[str]:
+    """The kinds of traces of a task."""
+    return parts.KINDS if params.task == parts.NAME else KINDS
+
+
 def _write_traces(
     output: pathlib.Path,
-    problems: Sequence[ProblemLine],
+    problems: Sequence[ThreadProblem],
     settings: DataSettings,
     key: str,
     workers: int,
@@ -160,7 +145,9 @@ def _write_traces(
 ) -> dict[str, float]:
     pieces = shards.split(problems, settings.data.shard_size)
     work = [
-        (output, kind, i, piece, settings, key) for kind in KINDS for i, piece in enumerate(pieces)
+        (output, kind, i, piece, settings, key)
+        for kind in trace_kinds(settings.data)
+        for i, piece in enumerate(pieces)
     ]
     if workers == 1:
         for done, shard in enumerate(work, 1):
@@ -175,9 +162,9 @@ def _write_traces(
                 future.result()
                 progress(done, len(work))
     counts: dict[str, float] = {}
-    for kind in KINDS:
+    for kind in trace_kinds(settings.data):
         table = shards.seal_table(
-            traces_folder(output, kind), len(pieces), kind=_TRACES_KIND, key=key
+            traces_folder(output, kind), len(pieces), kind=TRACES_KIND, key=key
         )
         counts |= {f"{kind}_{name}": count for name, count in table.counts.items()}
     return counts
@@ -185,25 +172,30 @@ def _write_traces(
 
 def _write_shard(
     data: pathlib.Path,
-    kind: Kind,
+    kind: str,
     index: int,
-    problems: Sequence[ProblemLine],
+    problems: Sequence[ThreadProblem],
     settings: DataSettings,
     key: str,
 ) -> None:
-    folder, where = traces_folder(data, kind), {"kind": _TRACES_KIND, "key": key}
+    folder, where = traces_folder(data, kind), {"kind": TRACES_KIND, "key": key}
     if shards.finished_shard(folder, index, **where) is not None:
         return
-    traces = [
-        trace_rows(problem.id, problem.gold, kind, settings.data, seed=settings.seed)
-        for problem in problems
-    ]
+    traces = [_rows_of(problem, kind, settings) for problem in problems]
     counts = {"problems": len(traces), "solved": sum(trace[0]["solved"] for trace in traces)}
     rows = [row for trace in traces for row in trace]
     shards.write_shard(folder, index, rows, counts=counts, **where)
 
 
-def traces_folder(data: pathlib.Path, kind: Kind) -> pathlib.Path:
+def _rows_of(problem: ThreadProblem, kind: str, settings: DataSettings) -> list[Row]:
+    if isinstance(problem, WordsLine):
+        return [*parts.trace_rows(problem, kind, settings.data.parts)]
+    assert isinstance(problem, ProblemLine)
+    assert kind in KINDS
+    return trace_rows(problem.id, problem.gold, kind, settings.data, seed=settings.seed)
+
+
+def traces_folder(data: pathlib.Path, kind: str) -> pathlib.Path:
     """The table of the traces of ``kind``."""
     return data / "traces" / kind
 
@@ -234,26 +226,6 @@ def read_settings(data: pathlib.Path) -> DataSettings:
         BadInputError: the file is missing or damaged.
     """
     return read_checked(data / SETTINGS_NAME, DataSettings, remedy="generate the data again")
-
-
-def read_problems(path: pathlib.Path) -> list[ProblemLine]:
-    """The problems of a JSON-lines file.
-
-    Raises:
-        BadInputError: a missing file, a malformed line, or an id that occurs twice, with its line.
-    """
-    problems: list[ProblemLine] = []
-    ids = DistinctIds()
-    for number, value in numbered_json_lines(path):
-        try:
-            problem = ProblemLine.model_validate(value)
-        except ValidationError as error:
-            raise BadInputError(
-                f"{path}:{number}: {first_fault(error)}; expected id, numbers and target"
-            ) from error
-        ids.add(problem.id, path=path, number=number)
-        problems.append(problem)
-    return problems
 
 
 def problem_file(data: pathlib.Path, split: Split) -> pathlib.Path:

@@ -18,11 +18,20 @@ class ThreadModelRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["parallel", "serial"]
-    style: Literal["compact", "published"]
-    num_numbers: int
-    """Numbers of a problem; they determine the tokenizer."""
+    style: Literal["compact", "published", "parts", "tags"]
+    """parts: a language model whose spawn blocks name parts of the question; tags: one that is merely told of tags."""
+    num_numbers: int | None = None
+    """Numbers of a problem of Countdown; they determine the tokenizer."""
+    whole_question: bool = False
+    """parts: a child reads the whole question."""
+    examples: str = ""
+    """parts: turns with worked examples before the question, for a model without training."""
+    child_examples: str = ""
+    """The same for children."""
     window: int
     """Most tokens of a sequence, prompt and end token included."""
+    most_tokens: int | None = None
+    """Of one draw; None: as the window has room for."""
     conditions: Annotated[tuple[str, ...], Field(min_length=1)]
     """The conditions of root threads that it was trained on, as written before a prompt; without
     conditions the empty one."""

@@ -5,50 +5,58 @@ the place of a join that the model wrote itself. This text is in the prefix of t
 """
 
 import asyncio
+import inspect
 import pathlib
+import pkgutil
+import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.chat_model import ChatModel, Decoding
+from pipeline_lib.engines.client.client import OpenAIModel
+from pipeline_lib.engines.client.response_parsing import OTHER_MODEL
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.identity import model_identity
+from pipeline_lib.engines.identity import Endpoint, model_identity
 from pipeline_lib.engines.pretrained import load_tokenizer
+from pipeline_lib.engines.running_engine import serving_engine
+from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.engines.tokens import encode_completion, encode_prompt
-from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
 from pipeline_lib.params.apr import AprRlParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.checkpoints import work_folder
+from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.systems.apr.countdown.data_folder import (
-    ProblemLine,
-    check_data,
-    problem_file,
-    read_problems,
-    read_settings,
-)
-from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
-from pipeline_lib.systems.apr.countdown.lines import Style
-from pipeline_lib.systems.apr.evaluation.problem_source import check_fit, root_prompt
+from pipeline_lib.systems.apr.data_folder import check_data, problem_file, read_settings
+from pipeline_lib.systems.apr.evaluation.problem_source import check_fit
 from pipeline_lib.systems.apr.model_record import (
     RECORD_NAME,
     ThreadModelRecord,
     choose_condition,
     read_record,
 )
-from pipeline_lib.systems.apr.rollouts import Row, check_room, make_roots, read_gold, rollout_row
-from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime, TextTokens
+from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
+from pipeline_lib.systems.apr.rollouts import check_room, make_roots
+from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
+from pipeline_lib.systems.apr.task import Row, ThreadTask, rollout_row
+from pipeline_lib.systems.apr.tasks import task_of
 from pipeline_lib.systems.apr.threads import Role, Root
 from pipeline_lib.train.offline.bucketed_sft import TokenRow
 from pipeline_lib.train.online.live_rollouts import eval_mode
+from pipeline_lib.train.online.rollouts import StepAdapter
 from pipeline_lib.train.phases import Phase, Progress, Schedule, TrainContext
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout, RolloutSource
 from pipeline_lib.train.rollout_grpo.trainer import trainer_factory
@@ -80,6 +88,8 @@ class ThreadRollouts:
     rl: AprRlParams
     window: int
     seed: int
+    encode: Callable[[Any, str], list[int]] = encode_prompt
+    """From the tokenizer and a prefix to its token ids."""
 
     def draw(
         self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
@@ -120,9 +130,11 @@ class ThreadRollouts:
                     loss_from=len(prefix),
                 )
                 for one in trained
-                for prefix in [encode_prompt(tokenizer, one["prefix"])]
+                for prefix in [self.encode(tokenizer, one["prefix"])]
             ],
-            reward=reward_of(self.rl, **counts) if right else 0.0,
+            reward=row["reward"]
+            if "reward" in row
+            else (reward_of(self.rl, **counts) if right else 0.0),
             counts={
                 "accuracy": float(right),
                 **counts,
@@ -176,38 +188,81 @@ def count_row(row: Row, tokenizer: Any) -> dict[str, int]:
     }
 
 
-def draw_in_process(  # noqa: PLR0913 - as of `rollout_fun`
-    model: Any,
-    prefix_list: Sequence[str],
-    *,
-    style: Style,
-    temperature: float,
-    tokenizer: "PreTrainedTokenizerBase",
-    window: int,
-    seed: int,
-) -> list[Row]:
-    """The rows of `rollout_fun`, sampled from ``model`` in this process; its train or eval mode is restored."""
-    golds = [read_gold(one, place=f"prefix_list[{i}]") for i, one in enumerate(prefix_list)]
-    # A new engine for each call: its memory layout does not depend on earlier ones, and is free for
-    # the loss that follows.
-    engine = EmbeddedEngine(
-        model=model, tokenizer=tokenizer, identity="in training", batch_size=_BATCH
-    )
-    with eval_mode(model):
-        rollouts = draw_rollouts(
-            engine,
-            make_roots(prefix_list),
-            lambda draws: Runtime(
-                grammar=CountdownGrammar(style=style),
-                draws=draws,
-                decoding=Decoding(temperature=temperature, max_new_tokens=window),
-                slots=asyncio.Semaphore(UNBOUNDED),
-                seed=seed,
-                tokens=TextTokens.of(tokenizer),
-                window=window,
-            ),
-        )
-    return [rollout_row(one, gold) for one, gold in zip(rollouts, golds, strict=True)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadDraws:
+    """Rows of `rollout_fun`, drawn with the current weights of a model and judged."""
+
+    problems: Mapping[str, ThreadProblem]
+    """By their prompts."""
+    task_of: Callable[["PreTrainedTokenizerBase"], ThreadTask]
+    at: StepAdapter[OpenAIModel] | None = None
+    """A served engine; None: the model draws in this process, in its memory."""
+    concurrency: int = UNBOUNDED
+    """Draws in flight."""
+
+    def __call__(
+        self,
+        model: Any,
+        prefix_list: Sequence[str],
+        *,
+        temperature: float,
+        tokenizer: "PreTrainedTokenizerBase",
+        window: int,
+        seed: int,
+    ) -> list[Row]:
+        """One row for each prompt; the train or eval mode of ``model`` is restored.
+
+        Raises:
+            ReasonloopError: a reply is of another adapter than the step's.
+        """
+        task = self.task_of(tokenizer)
+        engine: ChatModel
+        if self.at is not None:
+            _, client = self.at.at_step(model, seed)
+            engine = replace(client, encode=task.tokens.encode, chat_format=None)
+        else:
+            # A new engine for each call: its memory layout does not depend on earlier ones, and is free for
+            # the loss that follows.
+            engine = EmbeddedEngine(
+                model=model, tokenizer=tokenizer, identity="in training", batch_size=_BATCH
+            )
+        with eval_mode(model):
+            rollouts = draw_rollouts(
+                engine,
+                make_roots(prefix_list),
+                lambda draws: Runtime(
+                    grammar=task.grammar,
+                    draws=draws,
+                    wire=task.wire,
+                    decoding=Decoding(temperature=temperature, max_new_tokens=window),
+                    slots=asyncio.Semaphore(self.concurrency),
+                    seed=seed,
+                    tokens=task.tokens,
+                    window=window,
+                ),
+                encode=task.tokens.encode,
+            )
+        for one in rollouts:
+            if OTHER_MODEL in (reason := one.error or one.child_error or ""):
+                raise ReasonloopError(f"{reason}: its draws are not of this step's weights")
+        judged = task.judge(rollouts, self.problems)
+        return [rollout_row(one, its) for one, its in zip(rollouts, judged, strict=True)]
+
+
+def load_named(name: str, *, key: str) -> Any:
+    """The object ``module:name``, of an installed module or of one in the current folder.
+
+    Raises:
+        BadInputError: there is none.
+    """
+    if (here := str(pathlib.Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    try:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadInputError(
+            f"{key}={name}: {reason_of(error)}; give module:name of this folder or of an installed package"
+        ) from error
 
 
 _PHASE = "rl"
@@ -220,6 +275,9 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     rl: AprRlParams,
     *,
     seed: int,
+    verify: VerifyParams,
+    lora: LoraParams = policies.FULL,
+    serve: ServeParams = ServeParams(),  # noqa: B008 - frozen
     max_seconds: float | None = None,
     progress: Progress | None = None,
     trackers: Trackers | None = None,
@@ -242,27 +300,30 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     record = read_record(model)
     digest = check_data(data).digest
     problems = read_problems(problem_file(data, "train"))
-    check_fit(model, record, problems, style=read_settings(data).data.style)
+    check_fit(model, record, problems, style=read_settings(data).data.form)
     if len(problems) < rl.prompts:
         raise BadInputError(
             f"apr.rl.prompts={rl.prompts}: {data} has {len(problems)} training problems; "
             "generate more, or lower it"
         )
-    rows = prompt_rows(model, record, problems, rl)
+    grammar = None if rl.grammar is None else load_named(rl.grammar, key="apr.rl.grammar")
+    of_tokenizer = partial(task_of, record, verify=verify, grammar=grammar)
+    task = of_tokenizer(load_tokenizer(str(model)))
+    rows = prompt_rows(model, record, problems, rl, task)
+    own = None if rl.rollout is None else load_named(rl.rollout, key="apr.rl.rollout")
     key = stage_key(
         __name__,
-        params={"rl": rl.model_dump(mode="json"), "seed": seed},
-        inputs={"data": digest, "model": model_identity(str(model))},
+        params={"rl": rl.model_dump(mode="json"), "seed": seed, "lora": lora.model_dump()},
+        inputs={
+            "data": digest,
+            "model": model_identity(str(model)),
+            **({} if own is None else {"own": digest_file(pathlib.Path(inspect.getfile(own)))}),
+        },
     )
     finished = finished_training(output, key=key, replaces=replaces)
     if finished is not None:
         return finished
-    source = ThreadRollouts(
-        rollouts_of=partial(draw_in_process, style=record.style),
-        rl=rl,
-        window=record.window,
-        seed=seed,
-    )
+    by_prompt = {row["prompt"]: problem for row, problem in zip(rows, problems, strict=True)}
     context = TrainContext(
         work=work_folder(output, key),
         key=key,
@@ -273,16 +334,58 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
         problems=problems,
         deadline=None if max_seconds is None else start + max_seconds,
     )
-    return run_phases(
-        [make_phase(rows, source, rl, kind=record.kind)],
-        str(model),
-        output,
-        context=context,
-        records={RECORD_NAME: record.model_dump(mode="json")},
+    with ExitStack() as stack:
+        draws = ThreadDraws(problems=by_prompt, task_of=of_tokenizer)
+        if rl.rollouts == "endpoint":
+            adapter = _open_engine(stack, str(model), serve, lora, context.work)
+            draws = replace(draws, at=adapter, concurrency=serve.concurrency)
+        source = ThreadRollouts(
+            rollouts_of=draws if own is None else partial(own, problems=by_prompt),
+            rl=rl,
+            window=record.window,
+            seed=seed,
+            encode=lambda _tokenizer, text: task.tokens.encode(task.wire(text)),
+        )
+        return run_phases(
+            [make_phase(rows, source, rl, lora, kind=record.kind)],
+            str(model),
+            output,
+            context=context,
+            records={RECORD_NAME: record.model_dump(mode="json")},
+        )
+
+
+def _open_engine(
+    stack: ExitStack, model: str, serve: ServeParams, lora: LoraParams, work: pathlib.Path
+) -> StepAdapter[OpenAIModel]:
+    """The engine of ``serve``, until the end of ``stack``.
+
+    Raises:
+        BadInputError: weights are trained, which no engine takes between steps, or the engine cannot be started.
+    """
+    if not lora.enabled:
+        raise BadInputError(
+            "apr.rl.rollouts=endpoint: an engine takes adapters alone between steps; set "
+            "apr.model.lora.enabled=true, or draw in_process"
+        )
+    engine = stack.enter_context(
+        serving_engine(serve, model=model, log_folder=work, lora_rank=lora.rank)
     )
 
+    def client(endpoint: Endpoint) -> OpenAIModel:
+        return connect(endpoint, serve, model=model)
 
-def make_phase(rows: Sequence[Row], source: RolloutSource, rl: AprRlParams, *, kind: str) -> Phase:
+    return StepAdapter(engine=engine, model_at=client, folder=work / "adapters")
+
+
+def make_phase(
+    rows: Sequence[Row],
+    source: RolloutSource,
+    rl: AprRlParams,
+    lora: LoraParams = policies.FULL,
+    *,
+    kind: str,
+) -> Phase:
     """The phase that trains a model of ``kind`` on the rollouts of ``source``."""
     rollouts = rl.prompts * rl.group_size
     kl_coef = rl.serial_kl_coef if kind == "serial" else rl.kl_coef
@@ -296,15 +399,17 @@ def make_phase(rows: Sequence[Row], source: RolloutSource, rl: AprRlParams, *, k
             checkpoint_every=rl.checkpoint_every,
             gradient_checkpointing=False,
         ),
-        make_trainer=trainer_factory(rows, rl, source=source, kl_coef=kl_coef),
+        make_trainer=trainer_factory(rows, rl, lora, source=source, kl_coef=kl_coef),
+        lora=lora,
     )
 
 
 def prompt_rows(
     model: pathlib.Path,
     record: ThreadModelRecord,
-    problems: Sequence[ProblemLine],
+    problems: Sequence[ThreadProblem],
     rl: AprRlParams,
+    task: ThreadTask,
 ) -> list[Row]:
     """The prompts of all problems, with one condition: the budget of children or tokens that a prompt states.
 
@@ -314,11 +419,12 @@ def prompt_rows(
     budget = rl.children if record.kind == "parallel" else rl.tokens
     condition = choose_condition(model, record, budget)
     rows: list[Row] = [
-        {"problem_id": one.id, "prompt": root_prompt(one, record, condition)} for one in problems
+        {"problem_id": one.id, "prompt": task.prompt(one, condition)} for one in problems
     ]
     check_room(
         [Root(problem_id=row["problem_id"], sample=0, prompt=row["prompt"]) for row in rows],
-        TextTokens.of(load_tokenizer(str(model))),
+        task.tokens,
         window=record.window,
+        wire=task.wire,
     )
     return rows

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -15,21 +15,15 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.kind import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.grammar import (
-    CountdownGrammar,
-    is_child_right,
-    is_right,
-    read_claim,
-    read_problem,
-)
-from pipeline_lib.systems.apr.runtime import Runtime, TextTokens
+from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar, read_problem
+from pipeline_lib.systems.apr.countdown.task import judge_rollout
+from pipeline_lib.systems.apr.runtime import Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
-from pipeline_lib.systems.apr.threads import End, Role, Rollout, Root
+from pipeline_lib.systems.apr.task import Row, rollout_row
+from pipeline_lib.systems.apr.threads import Root, TextTokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-Row = dict[str, Any]
 
 
 def rollout_fun(  # noqa: PLR0913 - the published signature
@@ -79,7 +73,7 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
     if window is not None:
         if tokens is None:
             raise BadInputError(f"window={window}: needs the tokenizer of the served model")
-        check_room(roots, tokens, begin=bos_token, window=window)
+        check_room(roots, tokens, wire=bos_token.__add__, window=window)
     try:
         serve = ServeParams(engine="url", url=server_url, concurrency=max_workers)
     except ValidationError as error:
@@ -104,7 +98,10 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
             wire=lambda text: bos_token + text,
         ),
     )
-    return [rollout_row(one, gold) for one, gold in zip(rollouts, golds, strict=True)]
+    return [
+        rollout_row(one, judge_rollout(one, gold))
+        for one, gold in zip(rollouts, golds, strict=True)
+    ]
 
 
 def read_gold(prompt: str, *, place: str) -> CountdownGold:
@@ -132,67 +129,21 @@ def make_roots(prompts: Sequence[str]) -> list[Root]:
     return roots
 
 
-def check_room(roots: Sequence[Root], tokens: TextTokens, *, window: int, begin: str = "") -> None:
+def check_room(
+    roots: Sequence[Root],
+    tokens: TextTokens,
+    *,
+    window: int,
+    wire: Callable[[str], str] = lambda text: text,
+) -> None:
     """Refuse a window that a prompt fills, before anything is drawn.
 
     Raises:
         BadInputError: it has no room for a token.
     """
     for root in roots:
-        if (size := len(tokens.encode(begin + root.prompt))) >= window:
+        if (size := len(tokens.encode(wire(root.prompt)))) >= window:
             raise BadInputError(
                 f"window={window}: the prompt of problem {root.problem_id!r} has {size} tokens; "
                 "give a larger window"
             )
-
-
-def claim_of(rollout: Rollout) -> str | None:
-    """The path that a parent claims; None without one, if it was cut, or if its last join left no room."""
-    if rollout.end not in {End.FINISHED, End.CUT}:
-        return None
-    claim = read_claim(rollout.last.prefix, rollout.last.output)
-    # Behind the goal a serial thread writes its path; one that is cut before the end has claimed none.
-    return None if rollout.end is End.CUT and not claim else claim
-
-
-def rollout_row(rollout: Rollout, gold: CountdownGold) -> Row:
-    """A rollout as in the result of `rollout_fun`."""
-    if rollout.error is not None:
-        return {"seqs": [], "is_correct": False, "error": rollout.error}
-    claim = claim_of(rollout)
-    failed = {} if rollout.child_error is None else {"child_error": rollout.child_error}
-    return {
-        "seqs": [sequence.row() for sequence in rollout.sequences],
-        "is_correct": is_right(gold, claim),
-        "claim": claim,
-        **failed,
-    }
-
-
-def evaluated_row(rollout: Rollout, gold: CountdownGold) -> Row:
-    """A row of rollouts.jsonl: as of `rollout_fun`, with names, counts, and without token ids.
-
-    Ids and log-probabilities are left out: engines round differently, and the file is compared.
-    """
-    plain = rollout_row(rollout, gold)
-    for sequence in plain["seqs"]:
-        sequence.pop("output_ids", None)
-        sequence.pop("logprobs", None)
-    return {
-        "problem_id": rollout.root.problem_id,
-        "sample": rollout.root.sample,
-        **plain,
-        "any_child_right": any(
-            is_child_right(gold, one.prefix, one.output)
-            for one in rollout.sequences
-            if one.role is Role.CHILD
-        ),
-        "end": rollout.end.value,
-        "tokens": {
-            "drawn": rollout.cost.completion_tokens,
-            "critical": rollout.cost.critical_tokens,
-            "total": rollout.total_tokens,
-            "longest": rollout.longest_tokens,
-        },
-        "events": {event.value: count for event, count in sorted((+rollout.events).items())},
-    }

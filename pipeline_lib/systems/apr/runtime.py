@@ -8,40 +8,13 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
 
 from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding, Draws
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.embedded.draws import LiveDraws, LockstepDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.tokens import decode_completion, encode_completion, encode_prompt
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.systems.apr.threads import ThreadGrammar
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextTokens:
-    """The tokens of the served model."""
-
-    encode: Callable[[str], list[int]]
-    """Of a prompt."""
-    count: Callable[[str], int] | None = None
-    """Tokens of a text that follows a prompt; None: not known."""
-    decode: Callable[[Sequence[int]], str] | None = None
-    """None: the ids of a cut text are not known."""
-
-    @classmethod
-    def of(cls, tokenizer: "PreTrainedTokenizerBase") -> "TextTokens":
-        """The tokens of a Hugging Face tokenizer."""
-        return cls(
-            encode=partial(encode_prompt, tokenizer),
-            count=lambda text: len(encode_completion(tokenizer, text)),
-            decode=partial(decode_completion, tokenizer),
-        )
+from pipeline_lib.systems.apr.threads import TextTokens, ThreadGrammar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +142,15 @@ class Runtime:
 
 
 @asynccontextmanager
-async def open_draws(engine: ChatModel, *, lockstep: bool = True) -> AsyncIterator[Draws]:
+async def open_draws(
+    engine: ChatModel,
+    *,
+    lockstep: bool = True,
+    encode: Callable[[str], list[int]] | None = None,
+) -> AsyncIterator[Draws]:
     """Draws of an engine in this process or at a server, for the duration of the block.
 
-    In process and in ``lockstep`` all threads wait for a batch: work that is begun again gives the same tokens, rounding
+    In process prompts are encoded by ``encode``, if it is given; a server has its own. In process and in ``lockstep`` all threads wait for a batch: work that is begun again gives the same tokens, rounding
     included.
 
     Raises:
@@ -180,7 +158,8 @@ async def open_draws(engine: ChatModel, *, lockstep: bool = True) -> AsyncIterat
     """
     if isinstance(engine, EmbeddedEngine):
         async with open_live(engine) as live:
-            yield LockstepDraws(engine=live) if lockstep else LiveDraws(engine=live)
+            kind = LockstepDraws if lockstep else LiveDraws
+            yield kind(engine=live, encode=encode)
         return
     assert isinstance(engine, OpenAIModel)
     async with engine.open() as session:

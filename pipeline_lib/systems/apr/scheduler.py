@@ -26,11 +26,12 @@ def draw_rollouts(
     runtime: Callable[[Draws], Runtime],
     *,
     lockstep: bool = True,
+    encode: Callable[[str], list[int]] | None = None,
 ) -> list[Rollout]:
     """The rollouts of ``roots`` with the draws of ``engine``; see `run_rollouts` and `open_draws`."""
 
     async def run() -> list[Rollout]:
-        async with open_draws(engine, lockstep=lockstep) as draws:
+        async with open_draws(engine, lockstep=lockstep, encode=encode) as draws:
             return await run_rollouts(runtime(draws), roots)
 
     return asyncio.run(run())

@@ -3,33 +3,35 @@
 import itertools
 import pathlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from pipeline_lib.determinism import deterministic, trainer_seed
+from pipeline_lib.engines.pretrained import chat_format_of
+from pipeline_lib.engines.tokens import encode_completion
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.apr import AprModelParams, AprParams, AprSftParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.seeding import child_random, child_seed
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.store.shards import iter_shards
-from pipeline_lib.systems.apr.countdown.data_folder import (
+from pipeline_lib.systems.apr.countdown.tokens import EOS, PAD, make_tokenizer
+from pipeline_lib.systems.apr.data_folder import (
     check_data,
     problem_file,
-    read_problems,
     read_settings,
     traces_folder,
 )
-from pipeline_lib.systems.apr.countdown.lines import Kind
-from pipeline_lib.systems.apr.countdown.tokens import EOS, PAD, make_tokenizer
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
+from pipeline_lib.systems.apr.problem_lines import read_problems
+from pipeline_lib.systems.apr.words.texts import encode_context, wire_of
 from pipeline_lib.train.bootstrap import save_blank_llama
 from pipeline_lib.train.offline.bucketed_sft import (
     TokenRow,
@@ -55,31 +57,62 @@ class EncodedTraces:
     """Sequences that exceed the window."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceEncoding:
+    """From texts of traces to token ids."""
+
+    contexts: Callable[[Sequence[str]], list[list[int]]]
+    """Of prefixes."""
+    outputs: Callable[[Sequence[str]], list[list[int]]]
+    """Of what follows them, without an end token."""
+    end_id: int
+
+
+def countdown_encoding(num_numbers: int) -> TraceEncoding:
+    """By the tokenizer for problems of ``num_numbers`` numbers."""
+    tokenizer = make_tokenizer(num_numbers)
+
+    # In batches the tokenizer uses all cores.
+    def encode(texts: Sequence[str]) -> list[list[int]]:
+        return [one.ids for one in tokenizer.encode_batch(list(texts))]
+
+    end_id = tokenizer.token_to_id(EOS)
+    assert end_id is not None
+    return TraceEncoding(contexts=encode, outputs=encode, end_id=end_id)
+
+
+def words_encoding(source: str) -> TraceEncoding:
+    """By the tokenizer and the chat template of a language model."""
+    tokenizer = policies.load_training_tokenizer(source)
+    wire = wire_of(chat_format_of(tokenizer))
+    return TraceEncoding(
+        contexts=lambda texts: [encode_context(tokenizer, wire(text)) for text in texts],
+        outputs=lambda texts: [encode_completion(tokenizer, text) for text in texts],
+        end_id=tokenizer.eos_token_id,
+    )
+
+
 def encode_traces(
     data: pathlib.Path,
-    kind: Kind,
+    kind: str,
     sft: AprSftParams,
     *,
-    num_numbers: int,
+    encoding: TraceEncoding,
     window: int,
     seed: int,
 ) -> EncodedTraces:
     """The sequences of ``kind`` that a training takes; which ones depends on seed and problem alone.
 
-    ``sft`` says which sequences are taken, and where their loss begins; ``num_numbers`` determines the tokenizer;
-    ``window`` is the most tokens of a sequence.
+    ``sft`` says which sequences are taken, and where their loss begins; ``window`` is the most tokens of a sequence.
 
     Raises:
         BadInputError: the window does not hold a prompt, or no sequence.
     """
-    tokenizer = make_tokenizer(num_numbers)
     rows: list[TokenRow] = []
     conditions: set[str] = set()
     dropped = 0
     for traces in iter_shards(traces_folder(data, kind)):
-        for trace, condition, row in _encode_shard(
-            traces, sft, tokenizer, window=window, seed=seed
-        ):
+        for trace, condition, row in _encode_shard(traces, sft, encoding, window=window, seed=seed):
             if row is None:
                 dropped += 1
                 continue
@@ -100,28 +133,55 @@ def encode_traces(
 def _encode_shard(
     traces: Sequence[Mapping[str, Any]],
     sft: AprSftParams,
-    tokenizer: Tokenizer,
+    encoding: TraceEncoding,
     *,
     window: int,
     seed: int,
-) -> Iterator[tuple[Mapping[str, Any], str, TokenRow | None]]:
-    """The sequences that are taken, each with its condition and its row; None if it exceeds the window."""
+) -> list[tuple[Mapping[str, Any], str, TokenRow | None]]:
+    """The sequences that are taken, each with its condition and its row; None if it exceeds the window.
+
+    A segment that goes on from the whole text of an earlier one of its problem is in one row with it.
+    """
     taken = [*_taken(iter(traces), sft, seed)]
     given = [trace["condition"] if _is_conditioned(trace, sft, seed) else "" for trace in taken]
-    # In batches the tokenizer uses all cores.
-    prefixes = tokenizer.encode_batch(
-        [condition + trace["prefix"] for condition, trace in zip(given, taken, strict=True)]
-    )
-    outputs = tokenizer.encode_batch([trace["output"] for trace in taken])
-    for trace, condition, prefix, output in zip(taken, given, prefixes, outputs, strict=True):
-        if trace["round"] == 0 and len(prefix.ids) >= window:
+    texts = [condition + trace["prefix"] for condition, trace in zip(given, taken, strict=True)]
+    prefixes = encoding.contexts(texts)
+    outputs = encoding.outputs([trace["output"] for trace in taken])
+    found: list[tuple[Mapping[str, Any], str, TokenRow]] = []
+    parent = (0, "")
+    """Place in ``found`` and text of the last segment of a parent."""
+    for trace, condition, text, prefix, output in zip(
+        taken, given, texts, prefixes, outputs, strict=True
+    ):
+        if trace["round"] == 0 and len(prefix) >= window:
             raise BadInputError(
-                f"apr.model.window={window}: a prompt takes {len(prefix.ids)} tokens; raise it"
+                f"apr.model.window={window}: a prompt takes {len(prefix)} tokens; raise it"
             )
-        ids = [*prefix.ids, *output.ids, tokenizer.token_to_id(EOS)]
-        loss_from = len(prefix.ids) if sft.loss_on == "drawn" else 0
-        row = TokenRow(ids_L=np.array(ids, dtype=np.int32), loss_from=loss_from)
-        yield trace, condition, row if len(ids) <= window else None
+        row = TokenRow(
+            ids_L=np.array([*prefix, *output, encoding.end_id], dtype=np.int32),
+            loss_from=len(prefix) if sft.loss_on == "drawn" else 0,
+        )
+        place = len(found)
+        if trace["role"] == "parent":
+            if trace["round"] > 0 and text.startswith(parent[1]):
+                place, row = parent[0], _joined(found[parent[0]][2], row, goes_on_at=len(prefix))
+            parent = (place, text + trace["output"])
+        found[place:] = [*found[place + 1 :], (trace, condition, row)]
+    return [
+        (trace, condition, row if len(row.ids_L) <= window else None)
+        for trace, condition, row in found
+    ]
+
+
+def _joined(first: TokenRow, second: TokenRow, *, goes_on_at: int) -> TokenRow:
+    """Both as one row, with no loss on what lies between the end of the first and ``goes_on_at`` in the second.
+
+    The end token of the first is left out.
+    """
+    end = len(first.ids_L) - 1
+    assert (second.ids_L[:end] == first.ids_L[:end]).all()
+    silent = (*first.silent, (end, goes_on_at))
+    return TokenRow(ids_L=second.ids_L, loss_from=first.loss_from, silent=silent)
 
 
 def _taken(
@@ -153,7 +213,7 @@ _PHASE = "sft"
 
 def train_on_traces(  # noqa: PLR0913 - what a training depends on
     data: pathlib.Path,
-    kind: Kind,
+    kind: str,
     output: pathlib.Path,
     params: AprParams,
     *,
@@ -183,20 +243,29 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     finished = finished_training(output, key=key, replaces=replaces)
     if finished is not None:
         return finished
-    settings = read_settings(data).data
-    num_numbers = settings.countdown.num_numbers
+    settings, model = read_settings(data).data, params.model
+    is_words = settings.task == "parts"
+    if is_words != (model.base is not None):
+        raise BadInputError(
+            f"apr.model.base={model.base}: {data} has the task {settings.task}; questions in words are for a "
+            "language model, all others for a model of their own"
+        )
+    num_numbers = None if is_words else settings.countdown.num_numbers
     traces = encode_traces(
         data,
         kind,
         params.sft,
-        num_numbers=num_numbers,
-        window=params.model.window,
+        encoding=words_encoding(model.base)
+        if model.base is not None
+        else countdown_encoding(settings.countdown.num_numbers),
+        window=model.window,
         seed=seed,
     )
-    phase = make_phase(traces, params.sft, seed=seed)
+    phase = make_phase(traces, params.sft, model.lora, seed=seed)
     record = ThreadModelRecord(
-        kind=kind,
-        style=settings.style,
+        kind="parallel" if kind == "parallel" else "serial",
+        style="parts" if is_words else settings.style,
+        whole_question=is_words and settings.parts.child == "question",
         num_numbers=num_numbers,
         window=params.model.window,
         conditions=traces.conditions,
@@ -214,11 +283,18 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         problems=read_problems(problem_file(data, "train")),
         deadline=None if max_seconds is None else start + max_seconds,
     )
-    blank = context.work / "blank"
-    make_blank(blank, params.model, num_numbers=num_numbers, seed=seed, threads=params.sft.threads)
+    start_model = model.base or str(context.work / "blank")
+    if num_numbers is not None:
+        make_blank(
+            pathlib.Path(start_model),
+            model,
+            num_numbers=num_numbers,
+            seed=seed,
+            threads=params.sft.threads,
+        )
     return run_phases(
         [phase],
-        str(blank),
+        start_model,
         output,
         context=context,
         records={RECORD_NAME: record.model_dump(mode="json")},
@@ -265,7 +341,9 @@ def plan_of(traces: EncodedTraces, sft: AprSftParams, *, seed: int) -> TokenStep
     )
 
 
-def make_phase(traces: EncodedTraces, sft: AprSftParams, *, seed: int) -> Phase:
+def make_phase(
+    traces: EncodedTraces, sft: AprSftParams, lora: LoraParams = policies.FULL, *, seed: int
+) -> Phase:
     """The phase that trains on ``traces``; errors as of :func:`plan_of`."""
     plan = plan_of(traces, sft, seed=seed)
     return Phase(
@@ -280,5 +358,6 @@ def make_phase(traces: EncodedTraces, sft: AprSftParams, *, seed: int) -> Phase:
             checkpoint_every=sft.checkpoint_every,
             gradient_checkpointing=False,
         ),
-        make_trainer=trainer_factory(traces.rows, plan, sft),
+        make_trainer=trainer_factory(traces.rows, plan, sft, lora),
+        lora=lora,
     )

@@ -1,185 +1,193 @@
 """Questions, answered by a language model that may spawn threads, within limits."""
 
 import asyncio
-import json
-import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
-from pipeline_lib.engines.chat_model import ChatFormat, ChatModel, Decoding, Message
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+
+from pipeline_lib.engines.chat_model import ChatModel, Decoding
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.kind import DistinctIds, Name, line_error
+from pipeline_lib.records import Row
+from pipeline_lib.store.files import digest_json, numbered_json_lines, write_json_lines
+from pipeline_lib.store.journal import open_journal
+from pipeline_lib.store.shards import split
 from pipeline_lib.study.pages.wording import words
-from pipeline_lib.systems.apr.runtime import Limits, Runtime, TextTokens
+from pipeline_lib.systems.apr.runtime import Limits, Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
-from pipeline_lib.systems.apr.threads import Child, Rollout, Root, Spawn
+from pipeline_lib.systems.apr.threads import Rollout, Root, TextTokens
+from pipeline_lib.systems.apr.words.tags import TagGrammar
+from pipeline_lib.systems.apr.words.task import WordsTask, told_prompt
+from pipeline_lib.systems.apr.words.texts import ANSWER, wire_of
 
-ANSWER = "\x1e"
-"""Separates the user's message from the answer; it is in neither."""
-_SPAWN, _END_SPAWN, _JOIN, _END_JOIN = "<spawn>", "</spawn>", "<join>", "</join>"
-_TASK = re.compile(r"<task>(.*?)</task>", re.DOTALL)
-_TAG = re.compile(r"</?(?:spawn|task|join|result)>")
-_INSTRUCTION = f"""\
-Answer the question below. Parts of the work that do not depend on each other can be done at the same time: write
-{_SPAWN}
-<task>one part, with all that is needed to do it</task>
-<task>another part</task>
-{_END_SPAWN}
-and stop there. The results follow between {_JOIN} and {_END_JOIN}. Then go on, and end with the final answer.
-
-Question: """
-_TASK_MESSAGE = """\
-This is one part of the work on a larger question. Do this part alone, and end with its result.
-
-What is known so far:
-{context}
-
-The part: {task}"""
-_CONTINUE = "Go on from where your answer ends. Repeat nothing of it."
-
-
-def ask(question: str) -> str:
-    """The text of a parent before its first draw."""
-    return f"{_INSTRUCTION}{question.replace(ANSWER, ' ')}{ANSWER}"
+_TOGETHER = 16
+"""Questions of a file that are answered at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TagGrammar:
-    """Implements ThreadGrammar for any language model."""
+class Solver:
+    """A language model that answers questions by threads."""
 
-    shares_prefix: bool
-    """Children go on from their parent's text, whose keys the engine may still have; otherwise each is a message
-    of its own, since a server that renders messages continues no text."""
+    engine: ChatModel
+    task: WordsTask | None = None
+    """The texts that the model was trained on; None: it is told of tags."""
+    limits: Limits
+    """Of the threads of each question."""
+    decoding: Decoding
+    """Of each draw."""
+    concurrency: int
+    """Draws in flight."""
+    seed: int
 
-    @property
-    def forbidden(self) -> Mapping[str, str]:
-        """A join is written by the runtime alone."""
-        return {_JOIN: _SPAWN}
+    def solve(self, questions: Sequence[str], ids: Sequence[str] | None = None) -> list[Rollout]:
+        """Answer ``questions`` at once; the answer of a rollout: `answer_of`. Seeds follow from ``ids``, or the places.
 
-    @property
-    def terminators(self) -> Collection[str]:
-        """Nothing is drawn behind a spawn block before its children have ended."""
-        return (_END_SPAWN,)
-
-    def find_spawn(self, text: str) -> Spawn | None:
-        """The spawn block that ends the answer, if it has a task."""
-        message, separator, answer = text.partition(ANSWER)
-        before, opened, block = answer.rstrip().rpartition(_SPAWN)
-        tasks = [task.strip() for task in _TASK.findall(block)]
-        if not opened or not block.endswith(_END_SPAWN) or not any(tasks):
-            return None
-        before = f"{message}{separator}{before}"
-        children = [
-            Child(name=str(place), prompt=self._prompt(before, task) if task else None)
-            for place, task in enumerate(tasks)
+        Raises:
+            BadInputError: a question is empty, or fills the model's context.
+            ReasonloopError: the engine is gone.
+        """
+        if not all(question.strip() for question in questions):
+            raise BadInputError("the question is empty")
+        engine, task = self.engine, self.task
+        is_chat = isinstance(engine.chat_format, ServerChat)
+        if task is not None and isinstance(engine, OpenAIModel):
+            engine, is_chat = replace(engine, encode=task.tokens.encode, chat_format=None), False
+        tokens = _tokens(engine) if task is None else task.tokens
+        grammar = TagGrammar(shares_prefix=not is_chat) if task is None else task.grammar
+        wire = wire_of(engine.chat_format) if task is None else task.wire
+        ask = told_prompt if task is None else task.question_prompt
+        named = [("question", place) for place in range(len(questions))]
+        roots = [
+            Root(problem_id=name, sample=sample, prompt=ask(question))
+            for question, (name, sample) in zip(
+                questions, named if ids is None else [(one, 0) for one in ids], strict=True
+            )
         ]
-        return Spawn(before=before, children=children)
+        window = None if is_chat else _window(engine, [wire(one.prompt) for one in roots], tokens)
+        return draw_rollouts(
+            engine,
+            roots,
+            lambda draws: Runtime(
+                grammar=grammar,
+                draws=draws,
+                wire=wire,
+                decoding=self.decoding,
+                slots=asyncio.Semaphore(self.concurrency),
+                seed=self.seed,
+                tokens=tokens,
+                window=window,
+                limits=self.limits,
+            ),
+            lockstep=False,
+            encode=None if task is None else task.tokens.encode,
+        )
 
-    def _prompt(self, before: str, task: str) -> str:
-        if self.shares_prefix:
-            return f"{before}<task>{task}</task>\n"
-        message, _, answer = before.partition(ANSWER)
-        context = f"{message.removeprefix(_INSTRUCTION)}\n{answer}".strip()
-        return _TASK_MESSAGE.format(context=context, task=task) + ANSWER
+    def solve_file(
+        self,
+        questions: Mapping[str, Row],
+        output: pathlib.Path,
+        on_progress: Callable[[int, int], None],
+    ) -> int:
+        """Answer the questions of `read_questions` into ``output``, in their order; the number of those that failed.
 
-    def read_result(self, output: str) -> str | None:
-        """A child's text after its last join, without tags; None if it is empty."""
-        _, _, text = output.rpartition(_END_JOIN)
-        removed = 1
-        # The ends of a text around a tag may form another one.
-        while removed:
-            text, removed = _TAG.subn("", text)
-        return text.strip() or None
+        Finished ones are kept in a journal beside the file until all are answered, so the same command continues.
 
-    def join(self, spawn: Spawn, results: Sequence[str | None]) -> str:
-        """The answer with the results in the place of the spawn block."""
-        shown = "".join(f"<result>{one or 'none'}</result>\n" for one in results)
-        return f"{spawn.before}{_JOIN}\n{shown}{_END_JOIN}\n"
-
-
-def rendered(render: Callable[[str], str]) -> Callable[[str], str]:
-    """Texts as prompts: the message by ``render``, then the answer. A text without a message stays as it is."""
-
-    def wire(text: str) -> str:
-        message, separator, answer = text.partition(ANSWER)
-        return render(message) + answer if separator else text
-
-    return wire
-
-
-def as_messages(text: str) -> str:
-    """The messages of a text as JSON: the user's, and a begun answer with the request to go on."""
-    message, _, answer = text.partition(ANSWER)
-    turns = [{"role": "user", "content": message}]
-    if answer:
-        turns += [
-            {"role": "assistant", "content": answer},
-            {"role": "user", "content": _CONTINUE},
-        ]
-    return json.dumps(turns)
+        Raises:
+            BadInputError: a question fills the model's context, or an unfinished output is of other work.
+            ReasonloopError: the engine is gone.
+        """
+        key = {
+            "questions": list(questions.values()),
+            "model": self.engine.identity,
+            "trained": self.task is not None,
+            "limits": asdict(self.limits),
+            "decoding": asdict(self.decoding),
+            "seed": self.seed,
+        }
+        journal = open_journal(output.with_name(f"{output.name}.partial"), key=digest_json(key))
+        failed: dict[str, Row] = {}
+        waiting = [one for one in questions if one not in journal.pieces]
+        on_progress(len(journal.pieces), len(questions))
+        for ids in split(waiting, _TOGETHER):
+            for name, rollout in zip(
+                ids, self.solve([questions[one]["question"] for one in ids], ids), strict=True
+            ):
+                row = questions[name] | answer_row(rollout)
+                if rollout.error is None and rollout.child_error is None:
+                    journal.add(name, row)
+                else:
+                    failed[name] = row
+            on_progress(len(journal.pieces) + len(failed), len(questions))
+        write_json_lines(output, [journal.pieces.get(one) or failed[one] for one in questions])
+        if not failed:
+            journal.remove()
+        return len(failed)
 
 
-def solve_all(
-    engine: ChatModel,
-    questions: Sequence[str],
-    *,
-    limits: Limits,
-    decoding: Decoding,
-    concurrency: int,
-    seed: int,
-) -> list[Rollout]:
-    """Answer ``questions`` at once; the answer of a rollout: `answer_of`.
+def answer_row(rollout: Rollout) -> Row:
+    """The answer of a rollout with its tokens and events, or the reason why it has none."""
+    cost, error = rollout.cost, rollout.error or rollout.child_error
+    return {
+        **({"answer": answer_of(rollout)} if error is None else {"error": error}),
+        "end": rollout.end.value,
+        "tokens": {
+            "drawn": cost.completion_tokens,
+            "critical": cost.critical_tokens,
+            "total": rollout.total_tokens,
+            "longest": rollout.longest_tokens,
+        },
+        "events": {event.value: count for event, count in sorted((+rollout.events).items())},
+    }
 
-    ``limits`` bound the threads of each question, ``decoding`` each draw, ``concurrency`` the draws in flight.
+
+class _Asked(BaseModel):
+    """A line of a file of questions; further keys go on to the output."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    id: Name
+    question: StrictStr = Field(min_length=1)
+
+
+def read_questions(path: pathlib.Path) -> dict[str, Row]:
+    """The lines of a file of questions by their ids.
 
     Raises:
-        BadInputError: a question is empty, or fills the model's context.
-        ReasonloopError: the engine is gone.
+        BadInputError: no such file, no line, an id twice, or a line that cannot be used; with its number.
     """
-    if not all(question.strip() for question in questions):
-        raise BadInputError("the question is empty")
-    is_chat = isinstance(engine.chat_format, ServerChat)
-    roots = [
-        Root(problem_id="question", sample=place, prompt=ask(question))
-        for place, question in enumerate(questions)
-    ]
-    window = None if is_chat else _window(engine, [root.prompt for root in roots])
-
-    return draw_rollouts(
-        engine,
-        roots,
-        lambda draws: Runtime(
-            grammar=TagGrammar(shares_prefix=not is_chat),
-            draws=draws,
-            wire=_wire(engine.chat_format),
-            decoding=decoding,
-            slots=asyncio.Semaphore(concurrency),
-            seed=seed,
-            tokens=_tokens(engine),
-            window=window,
-            limits=limits,
-        ),
-        lockstep=False,
-    )
+    ids = DistinctIds()
+    found: dict[str, Row] = {}
+    for number, row in numbered_json_lines(path):
+        try:
+            line = _Asked.model_validate(row)
+        except ValidationError as error:
+            raise line_error(error, where=f"{path}:{number}") from None
+        ids.add(line.id, path=path, number=number)
+        found[line.id] = line.model_dump()
+    if not found:
+        raise BadInputError(f'{path}: no questions; give lines {{"id", "question"}}')
+    return found
 
 
-def _window(engine: ChatModel, texts: Sequence[str]) -> int | None:
+def _window(engine: ChatModel, prompts: Sequence[str], tokens: TextTokens | None) -> int | None:
     """Tokens of the model's context; None if it is unknown.
 
     Raises:
-        BadInputError: a text fills it.
+        BadInputError: a prompt fills it.
     """
-    wire, tokens = _wire(engine.chat_format), _tokens(engine)
     window = None
-    for text in texts:
-        room = engine.room(wire(text))
+    for prompt in prompts:
+        room = engine.room(prompt)
         if room is not None and room < 1:
             raise BadInputError(
                 f"the question leaves no room in the model's context ({room} tokens)"
             )
         if room is not None and tokens is not None:
-            window = room + len(tokens.encode(wire(text)))
+            window = room + len(tokens.encode(prompt))
     return window
 
 
@@ -190,15 +198,6 @@ def answer_of(rollout: Rollout) -> str:
     last = rollout.last
     _, _, answer = (last.prefix + last.output).partition(ANSWER)
     return answer.strip()
-
-
-def _wire(chat_format: ChatFormat | None) -> Callable[[str], str]:
-    """Rendering of texts for the engine: as messages, by the model's chat template, or plain without one."""
-    if isinstance(chat_format, ServerChat):
-        return as_messages
-    if chat_format is None:
-        return rendered(lambda message: f"{message}\n\nAnswer:")
-    return rendered(lambda message: chat_format.render([Message.user(message)]))
 
 
 def _tokens(engine: ChatModel) -> TextTokens | None:

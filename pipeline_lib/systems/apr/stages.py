@@ -16,6 +16,7 @@ _TRAIN = ("pipeline_lib.systems.apr.work.train",)
 _TRAINING = ("seed", "apr.model", "apr.sft")
 _TRAINED = ("data/apr", "models/apr-parallel", "models/apr-serial")
 _CHOSEN = ("reports/apr-valid",)
+_AFTER_RL = ("models/apr-parallel-rl", "models/apr-serial-rl", "models/apr-terse-rl")
 _RL = ("pipeline_lib.systems.apr.work.rl",)
 
 APR = System(
@@ -51,12 +52,23 @@ APR = System(
             beside="apr-train",
         ),
         Stage(
+            name="apr-terse",
+            summary="Train the serial model that writes calculations alone, on questions in parts.",
+            modules=_TRAIN,
+            function="train_terse",
+            inputs=("data/apr",),
+            params=(*_TRAINING, "apr.data.task"),
+            outputs=("models/apr-terse",),
+            trains=True,
+            beside="apr-serial",
+        ),
+        Stage(
             name="apr-conditions",
             summary="Choose the conditions of both models on the valid problems.",
             modules=("pipeline_lib.systems.apr.work.evaluation",),
             function="choose",
             inputs=_TRAINED,
-            params=("seed", "evaluate"),
+            params=("seed", "verify", "evaluate"),
             outputs=_CHOSEN,
             trains=True,
         ),
@@ -66,7 +78,7 @@ APR = System(
             modules=_RL,
             function="train_parallel",
             inputs=("data/apr", "models/apr-parallel", *_CHOSEN),
-            params=("seed", "apr.rl"),
+            params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
             outputs=("models/apr-parallel-rl",),
             trains=True,
         ),
@@ -76,24 +88,39 @@ APR = System(
             modules=_RL,
             function="train_serial",
             inputs=("data/apr", "models/apr-serial", *_CHOSEN),
-            params=("seed", "apr.rl"),
+            params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
             outputs=("models/apr-serial-rl",),
             trains=True,
             beside="apr-rl",
+        ),
+        Stage(
+            name="apr-terse-rl",
+            summary="Train the terse serial model on rollouts of its own.",
+            modules=_RL,
+            function="train_terse",
+            inputs=("data/apr", "models/apr-terse", *_CHOSEN),
+            params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
+            outputs=("models/apr-terse-rl",),
+            trains=True,
+            beside="apr-serial-rl",
         ),
         Stage(
             name="apr-evaluate",
             summary="Compare the models, before and after reinforcement learning, on the test problems.",
             modules=("pipeline_lib.systems.apr.work.evaluation",),
             function="evaluate",
-            inputs=(*_TRAINED, *_CHOSEN, "models/apr-parallel-rl", "models/apr-serial-rl"),
-            params=("seed", "apr.evaluate", "apr.rl.steps", "evaluate"),
+            inputs=(*_TRAINED, "models/apr-terse", *_CHOSEN, *_AFTER_RL),
+            params=(
+                *("seed", "verify", "evaluate", "apr.data.task", "apr.model.base"),
+                *("apr.evaluate", "apr.rl.steps"),
+            ),
             outputs=("reports/apr",),
             metrics=("reports/apr/summary.json",),
             trains=True,
         ),
     ),
-    labels=lambda params: (params.apr.data.style,),
+    labels=lambda params: (params.apr.data.form,),
+    rollouts=lambda params: params.apr.rl.rollouts,
     preflight="pipeline_lib.systems.apr.stages:check_run",
 )
 

@@ -5,11 +5,13 @@ counted events and token counts.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol
 
+from pipeline_lib.engines.tokens import decode_completion, encode_completion, encode_prompt
 from pipeline_lib.sampling.compute_cost import Cost
 
 
@@ -51,6 +53,27 @@ class ThreadGrammar(Protocol):
 
     def join(self, spawn: Spawn, results: Sequence[str | None]) -> str:
         """The parent's text, prompt included, with which it goes on; results in the order of the children."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextTokens:
+    """The tokens of the served model."""
+
+    encode: Callable[[str], list[int]]
+    """Of a prompt."""
+    count: Callable[[str], int] | None = None
+    """Tokens of a text that follows a prompt; None: not known."""
+    decode: Callable[[Sequence[int]], str] | None = None
+    """None: the ids of a cut text are not known."""
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> "TextTokens":
+        """The tokens of a Hugging Face tokenizer."""
+        return cls(
+            encode=partial(encode_prompt, tokenizer),
+            count=lambda text: len(encode_completion(tokenizer, text)),
+            decode=partial(decode_completion, tokenizer),
+        )
 
 
 class Role(StrEnum):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
+from peft import PeftModel
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
@@ -22,12 +23,14 @@ from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
 from pipeline_lib.params.apr import AprSftParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.train.bfloat16_products import bfloat16_products
 from pipeline_lib.train.phases import MakeTrainer
 from pipeline_lib.train.token_budget import Tokens
 from pipeline_lib.train.trainer_settings import IGNORED, TrainerSettings
-from pipeline_lib.train.weights.policies import Policy
+from pipeline_lib.train.weights.adapters import attach
+from pipeline_lib.train.weights.policies import FULL, Policy
 
 _COLUMNS = 16
 _LOGITS = 128
@@ -40,6 +43,8 @@ class TokenRow:
     ids_L: npt.NDArray[np.int32]
     loss_from: int
     """First token with a loss; the first of all is never predicted."""
+    silent: tuple[tuple[int, int], ...] = ()
+    """Spans (first, behind the last) of later tokens without a loss, which the runtime wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,8 +148,8 @@ class MuonWithAdamW(torch.optim.Optimizer):
 
 
 def make_optimizer(model: Any, *, lr: float, muon_lr: float | None) -> torch.optim.Optimizer:
-    """The optimizer of all parameters of a Llama; without ``muon_lr`` AdamW alone."""
-    parameters = list(model.parameters())
+    """The optimizer of all trained parameters of a Llama; without ``muon_lr`` AdamW alone."""
+    parameters = [one for one in model.parameters() if one.requires_grad]
     if muon_lr is None:
         return _adamw(parameters, lr)
     matrices = [one for one in model.model.layers.parameters() if one.ndim == 2]
@@ -158,11 +163,13 @@ def _adamw(parameters: list[nn.Parameter], lr: float) -> torch.optim.AdamW:
     return torch.optim.AdamW(parameters, lr=lr, betas=_BETAS, weight_decay=0.0, fused=True)
 
 
-def trainer_factory(rows: Sequence[TokenRow], plan: TokenSteps, sft: AprSftParams) -> MakeTrainer:
+def trainer_factory(
+    rows: Sequence[TokenRow], plan: TokenSteps, sft: AprSftParams, lora: LoraParams = FULL
+) -> MakeTrainer:
     """A factory of trainers; the schedule must have as many steps as the plan."""
 
     def make(policy: Policy, settings: TrainerSettings) -> Trainer:
-        return BucketedTrainer(policy, settings, rows, plan, sft)
+        return BucketedTrainer(policy, settings, rows, plan, sft, lora)
 
     return make
 
@@ -177,6 +184,7 @@ class BucketedTrainer(Trainer):
         rows: Sequence[TokenRow],
         plan: TokenSteps,
         sft: AprSftParams,
+        lora: LoraParams = FULL,
     ) -> None:
         assert settings["max_steps"] == len(plan.steps)
         self._plan, self._sft = plan, sft
@@ -188,7 +196,7 @@ class BucketedTrainer(Trainer):
             "bf16": False,
         }
         super().__init__(
-            model=policy.model,
+            model=attach(policy.model, lora, checkpointing=False),
             args=settings.make(TrainingArguments, **one_step),
             train_dataset=_Steps(
                 rows, plan, pass_tokens=sft.pass_tokens, pad_id=policy.tokenizer.pad_token_id
@@ -247,7 +255,9 @@ def _label_losses(
     Sequences are padded at their end, where no token attends to padding, so there is no mask. Logits [N, V]
     are computed for labelled tokens alone.
     """
-    hidden_BLD = model.model(input_ids=ids_BL, use_cache=False).last_hidden_state
+    # Adapters are in the layers; PEFT's wrapper has another way to the model's body.
+    plain: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    hidden_BLD = plain.model(input_ids=ids_BL, use_cache=False).last_hidden_state
     targets_M = labels_BL[:, 1:].flatten()
     places_N = (targets_M != IGNORED).nonzero()[:, 0]
     count = len(places_N)
@@ -255,7 +265,7 @@ def _label_losses(
     places_R = functional.pad(places_N, (0, padded_rows(count) - count))
     targets_R = functional.pad(targets_M[places_N], (0, len(places_R) - count), value=IGNORED)
     hidden_RD = hidden_BLD[:, :-1].flatten(0, 1).index_select(0, places_R)
-    logits_RV = model.lm_head(hidden_RD).float()
+    logits_RV = plain.lm_head(hidden_RD).float()
     losses = functional.cross_entropy(
         logits_RV, targets_R, ignore_index=IGNORED, reduction=reduction
     )
@@ -294,4 +304,6 @@ def pad(rows: Sequence[TokenRow], *, pad_id: int) -> tuple[Tensor, Tensor]:
         ids_L = torch.from_numpy(row.ids_L)
         ids_BL[index, : len(ids_L)] = ids_L
         labels_BL[index, row.loss_from : len(ids_L)] = ids_L[row.loss_from :]
+        for first, behind in row.silent:
+            labels_BL[index, first:behind] = IGNORED
     return ids_BL, labels_BL

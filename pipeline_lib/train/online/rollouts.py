@@ -8,7 +8,7 @@ import pathlib
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding, Request
 from pipeline_lib.engines.identity import Endpoint
@@ -18,6 +18,7 @@ from pipeline_lib.seeding import consecutive_seeds
 from pipeline_lib.train.token_budget import BRANCH_TOKENS
 from pipeline_lib.train.weights.models import save_model
 
+Client = TypeVar("Client")
 ADAPTER = "policy"
 """Name of the adapter of the policy in training; its version is the step."""
 
@@ -110,6 +111,29 @@ class AdapterEngine(Protocol):
 
 
 @dataclass(kw_only=True)
+class StepAdapter(Generic[Client]):
+    """The adapter of the policy in training at a served engine, loaded once for each step."""
+
+    engine: AdapterEngine
+    model_at: Callable[[Endpoint], Client]
+    """Makes the client of an endpoint."""
+    folder: pathlib.Path
+    """For the adapter of each step, which is deleted after the next one is loaded."""
+    _served: tuple[int, Endpoint, Client] | None = field(default=None, init=False)
+
+    def at_step(self, model: Any, step: int) -> tuple[Endpoint, Client]:
+        """The engine, serving the weights of ``model`` as those of ``step``."""
+        if self._served is None or self._served[0] != step:
+            folder = self.folder / f"step-{step}"
+            save_model(model, folder)
+            endpoint = self.engine.load_adapter(ADAPTER, folder, str(step))
+            if self._served is not None:
+                shutil.rmtree(self.folder / f"step-{self._served[0]}", ignore_errors=True)
+            self._served = step, endpoint, self.model_at(endpoint)
+        return self._served[1:]
+
+
+@dataclass(kw_only=True)
 class EndpointRollouts:
     """Paths drawn by a served engine under the adapter of the step. Implements PathSource.
 
@@ -117,17 +141,10 @@ class EndpointRollouts:
     differently from run to run, so results are reproducible only as far as the engine is.
     """
 
-    engine: AdapterEngine
-    model_at: Callable[[Endpoint], ChatModel]
-    """Makes the client of an endpoint."""
-    folder: pathlib.Path
-    """For the adapter of each step, which is deleted after the next one is loaded."""
+    adapter: StepAdapter[ChatModel]
     decoding: Decoding
     seed: int
     _requests: StepRequests = field(init=False)
-    _endpoint: Endpoint | None = field(default=None, init=False)
-    _client: ChatModel | None = field(default=None, init=False)
-    _step: int = field(default=-1, init=False)
 
     def __post_init__(self) -> None:
         self._requests = StepRequests(seed=self.seed)
@@ -140,26 +157,13 @@ class EndpointRollouts:
         Raises:
             ReasonloopError: a path lacks token ids, or a log-probability for each token.
         """
-        self._load_adapter(model, step)
-        assert self._client is not None
-        assert self._endpoint is not None
-        groups = self._client.complete(self._requests.make(prompts, step=step), self.decoding)
+        endpoint, client = self.adapter.at_step(model, step)
+        groups = client.complete(self._requests.make(prompts, step=step), self.decoding)
         paths = itertools.chain.from_iterable(groups)
         return [
-            _to_drawn_path(path, prompt=prompt, tokenizer=tokenizer, endpoint=self._endpoint)
+            _to_drawn_path(path, prompt=prompt, tokenizer=tokenizer, endpoint=endpoint)
             for prompt, path in zip(prompts, paths, strict=True)
         ]
-
-    def _load_adapter(self, model: Any, step: int) -> None:
-        """Make the engine serve the weights of this step."""
-        if step == self._step:
-            return
-        folder = self.folder / f"step-{step}"
-        save_model(model, folder)
-        self._endpoint = self.engine.load_adapter(ADAPTER, folder, str(step))
-        self._client = self.model_at(self._endpoint)
-        shutil.rmtree(self.folder / f"step-{self._step}", ignore_errors=True)
-        self._step = step
 
 
 def _to_drawn_path(

@@ -20,6 +20,7 @@ from transformers import Trainer
 from typing_extensions import override
 
 from pipeline_lib.params.apr import AprRlParams
+from pipeline_lib.params.train import LoraParams
 from pipeline_lib.train.bfloat16_products import bfloat16_products
 from pipeline_lib.train.offline.bucketed_sft import make_optimizer
 from pipeline_lib.train.online.draw_trainer import DrawTrainer
@@ -39,7 +40,12 @@ from pipeline_lib.train.weights.policies import FULL, Policy
 
 
 def trainer_factory(
-    rows: Sequence[Row], rl: AprRlParams, *, source: RolloutSource, kl_coef: float
+    rows: Sequence[Row],
+    rl: AprRlParams,
+    lora: LoraParams = FULL,
+    *,
+    source: RolloutSource,
+    kl_coef: float,
 ) -> MakeTrainer:
     """A factory of trainers on rows with a ``problem_id`` and a ``prompt``; ``kl_coef`` for this kind of model.
 
@@ -47,7 +53,8 @@ def trainer_factory(
     """
 
     def make(policy: Policy, settings: TrainerSettings) -> Trainer:
-        return RolloutTrainer(policy, settings, rows, rl, source, kl_coef)
+        weighed = rl.model_copy(update={"kl_coef": kl_coef})
+        return RolloutTrainer(policy, settings, rows, weighed, source, lora)
 
     return make
 
@@ -73,16 +80,16 @@ class RolloutTrainer(DrawTrainer):
         rows: Sequence[Row],
         rl: AprRlParams,
         source: RolloutSource,
-        kl_coef: float,
+        lora: LoraParams = FULL,
     ) -> None:
-        self._rl, self._source, self._kl_coef = rl, source, kl_coef
+        self._rl, self._source = rl, source
         super().__init__(
             policy,
             settings,
             rows,
             group_size=rl.group_size,
             updates=rl.updates,
-            lora=FULL,
+            lora=lora,
             keeps_reference=True,
             bf16=False,
         )
@@ -172,7 +179,7 @@ class RolloutTrainer(DrawTrainer):
             advantages_B=batch.advantages_B,
             siblings_B=batch.siblings_B,
             clip=clip,
-            kl_coef=self._kl_coef,
+            kl_coef=self._rl.kl_coef,
         ).sum()
 
     @override

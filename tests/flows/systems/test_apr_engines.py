@@ -9,7 +9,7 @@ from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.countdown import generate
-from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
+from pipeline_lib.systems.apr.problem_lines import ProblemLine
 from tests.unit.engines.served_model import served
 from tests.unit.systems.apr.learned_model import SOLVED, save_record, shared_model, trace
 

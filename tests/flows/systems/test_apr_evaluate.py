@@ -135,7 +135,7 @@ def test_conditions_and_temperatures_are_swept(both, problems, tmp_path):
     rows = list(read_json_lines(tmp_path / "out" / "rollouts.jsonl"))
     assert len(rows) == 8 * 2
     assert (rows[-1]["condition"], rows[-1]["temperature"]) == ("Token Budget: 64", 1)
-    assert (tmp_path / "out" / "report.html").read_text("utf-8").count("<figure>") == 3
+    assert (tmp_path / "out" / "report.html").read_text("utf-8").count("<figure>") == 5
 
 
 @pytest.mark.parametrize("fault", [{"error": "timed out", "seqs": []}, {"child_error": "timeout"}])
@@ -218,7 +218,7 @@ def evaluated(model, problems, tmp_path):
     [
         ({}, ["--children", "3"], "was never trained on 'Sub Call Budget: 3'"),
         ({}, ["--tokens", "64"], "tokens=64: is for serial models, and none is given"),
-        ({"num_numbers": 4}, [], "its tokenizer is for 4 numbers"),
+        ({"num_numbers": 4}, [], "is for 4 numbers"),
         ({"window": 11}, [], "window=11: the prompt of problem 'val-0' has "),
         ({}, ["--url", "http://127.0.0.1:9/v1"], "serve.url: http://127.0.0.1:9/v1/models"),
         ({}, ["--url", "http://u:secret@h/v1"], "--url: "),

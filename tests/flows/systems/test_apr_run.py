@@ -26,7 +26,9 @@ def digests(root):
 def test_both_models_are_compared_before_and_after_reinforcement_learning(apr_run):
     """On the 12 test problems, at two temperatures, in each of the 6 pairs, after all stages in their order."""
     worked = [event["stage"] for event in read_events(apr_run) if event["event"] == "stage"]
-    assert sorted(worked) == sorted(stage.name for stage in SYSTEMS["apr"].stages)
+    # Searches have no terse traces.
+    stages = {stage.name for stage in SYSTEMS["apr"].stages} - {"apr-terse", "apr-terse-rl"}
+    assert sorted(worked) == sorted(stages)
     assert worked[-1] == "apr-evaluate"
     study = read_study(Workspace(apr_run).apr.reports / "metrics.json")
     assert [(one.base, one.settings["T"]) for one in study.arms] == [

@@ -9,7 +9,7 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.runtime import Limits
-from pipeline_lib.systems.apr.solve import answer_of, solve_all
+from pipeline_lib.systems.apr.solve import Solver, answer_of
 from pipeline_lib.systems.apr.threads import Event
 from tests.unit.engines.scripted_server import MODEL, scripted_server
 from tests.unit.systems.apr.learned_model import save_tokenizer
@@ -24,7 +24,8 @@ LIMITS = Limits(depth=2, children=2, draws=3, tokens=150)
 
 def solved(client, *questions):
     decoding = Decoding(temperature=1.0, max_new_tokens=40)
-    return solve_all(client, questions, limits=LIMITS, decoding=decoding, concurrency=8, seed=1)
+    solver = Solver(engine=client, limits=LIMITS, decoding=decoding, concurrency=8, seed=1)
+    return solver.solve(questions)
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ def test_bad_input_of_reinforcement_learning_is_one_line(called, refused, data, 
     for command, message in (
         ((data, "--data", data, *output), "no model of threads"),
         ((model, "--data", tmp_path, *output), "no finished data"),
-        ((model, "--data", other, *output), "tokenizer is for 3 numbers"),
+        ((model, "--data", other, *output), "is for 3 numbers"),
         ((*start, *output, "--set", "apr.rl.children=40"), "was never trained on"),
         ((*start, *output, "--set", "apr.rl.prompts=61"), "60 training problems"),
         ((*start, "--output", model), "model of another training"),

@@ -28,7 +28,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams, Method, TrainParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import instruction, render
-from pipeline_lib.systems.apr.runtime import TextTokens
+from pipeline_lib.systems.apr.threads import TextTokens
 from pipeline_lib.systems.loop.context import prompt_lengths
 from pipeline_lib.train.methods import TrainingRequest, train_policy
 from pipeline_lib.train.offline import dpo, sft

@@ -294,7 +294,13 @@ def trace_rows(
 ) -> list[dict[str, Any]]:
     """The sequences of the trace of a problem, in order of time, each with the problem and its condition."""
     draw = child_random(seed, "trace", kind, problem_id)
-    trace = _trace(gold, kind, params, draw)
+    return rows_of_trace(problem_id, _trace(gold, kind, params, draw), kind, params)
+
+
+def rows_of_trace(
+    problem_id: str, trace: Trace, kind: Kind, params: AprDataParams
+) -> list[dict[str, Any]]:
+    """The sequences of a trace as rows, each with the problem and its condition."""
     return [
         {
             "problem_id": problem_id,

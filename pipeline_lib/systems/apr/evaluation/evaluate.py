@@ -26,7 +26,7 @@ from pipeline_lib.study.pages.page import (
 )
 from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.study import METRICS_NAME, Study, bare_study, write_study
-from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
+from pipeline_lib.systems.apr.evaluation.limits import gates_of, limit_plots, limit_tables
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, Plan, make_plans
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
 from pipeline_lib.systems.apr.evaluation.study import (
@@ -35,8 +35,10 @@ from pipeline_lib.systems.apr.evaluation.study import (
     apr_study,
     rollout_attempts,
 )
-from pipeline_lib.systems.apr.rollouts import Row, evaluated_row
+from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.task import Row, evaluated_row
 from pipeline_lib.systems.apr.threads import Role
+from pipeline_lib.systems.apr.words.task import GATES
 
 ROLLOUTS_NAME = "rollouts.jsonl"
 
@@ -133,8 +135,9 @@ def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Ro
     report()
     for name, group in zip(names, groups, strict=True):
         if name not in finished:
-            golds = {problem.id: problem.gold for problem in group}
-            rows = [evaluated_row(one, golds[one.root.problem_id]) for one in plan.draw(group)]
+            drawn = plan.draw(group)
+            judged = plan.model.task.judge(drawn, {problem.id: problem for problem in group})
+            rows = [evaluated_row(one, its) for one, its in zip(drawn, judged, strict=True)]
             journal.add(name, {"rows": rows})
             finished.add(name)
             report()
@@ -171,7 +174,15 @@ def write_report(path: pathlib.Path, study: Study, drawn: Sequence[DrawnRows]) -
     """Write the page of an evaluation, with the first rollouts of each setting."""
     rows = [(one.setting.label, row) for one in drawn for row in one.rows[:_EXAMPLES]]
     examples = [_example(label, row) for label, row in rows]
-    write_page(path, study, Page(title=_TITLE, paper=_PAPER, notes=[_NOTE], examples=examples))
+    page = Page(
+        title=_TITLE,
+        paper=_PAPER,
+        notes=[*gates_of(drawn, GATES), _NOTE],
+        plots=[*limit_plots(drawn)],
+        tables=[*limit_tables(drawn)],
+        examples=examples,
+    )
+    write_page(path, study, page)
 
 
 def write_trace(path: pathlib.Path, model: str, row: Row) -> None:
@@ -239,7 +250,8 @@ def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: Evaluatio
     """
     [plan] = make_plans({str(folder): folder}, ProblemSource(problems=[problem]), setting)
     [rollout] = plan.draw(plan.problems)
-    row, count = evaluated_row(rollout, problem.gold), plan.model.tokens.count
+    [judged] = plan.model.task.judge([rollout], {problem.id: problem})
+    row, count = evaluated_row(rollout, judged), plan.model.tokens.count
     assert count is not None
     for shown, sequence in zip(row["seqs"], rollout.sequences, strict=True):
         ids = sequence.output_ids

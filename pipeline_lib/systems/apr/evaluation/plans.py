@@ -14,24 +14,25 @@ from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.engines.running_engine import attach
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest
 from pipeline_lib.store.shards import split
-from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
-from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
-from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource, check_fit, root_prompt
+from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource, check_fit
 from pipeline_lib.systems.apr.model_record import (
     ThreadModelRecord,
     choose_condition,
-    read_record,
 )
+from pipeline_lib.systems.apr.problem_lines import ThreadProblem
 from pipeline_lib.systems.apr.rollouts import check_room
-from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime, TextTokens
+from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
-from pipeline_lib.systems.apr.threads import Rollout, Root
+from pipeline_lib.systems.apr.task import ThreadTask
+from pipeline_lib.systems.apr.tasks import record_of, task_of
+from pipeline_lib.systems.apr.threads import Rollout, Root, TextTokens
 
-_DRAWN_BY = ("pipeline_lib.systems.apr.rollouts",)
+_DRAWN_BY = ("pipeline_lib.systems.apr.tasks",)
 """Modules that draw and judge; changes of statistics and reports leave rollouts as they are."""
 _BATCH = 64
 """Sequences decoded together in process."""
@@ -48,11 +49,17 @@ class ThreadModel:
     record: ThreadModelRecord
     serve: ServeParams | None
     """The server that has it; None: it is drawn in process."""
+    verify: VerifyParams
 
     @functools.cached_property
+    def task(self) -> ThreadTask:
+        """What it works on; BadInputError without a tokenizer."""
+        return task_of(self.record, load_tokenizer(str(self.folder)), self.verify)
+
+    @property
     def tokens(self) -> TextTokens:
         """Its tokens; BadInputError without a tokenizer."""
-        return TextTokens.of(load_tokenizer(str(self.folder)))
+        return self.task.tokens
 
     @functools.cached_property
     def _engine(self) -> ChatModel:
@@ -78,15 +85,20 @@ class ThreadModel:
             self._engine,
             roots,
             lambda draws: Runtime(
-                grammar=CountdownGrammar(style=self.record.style),
+                grammar=self.task.grammar,
                 draws=draws,
-                decoding=Decoding(temperature=temperature, max_new_tokens=self.record.window),
+                wire=self.task.wire,
+                decoding=Decoding(
+                    temperature=temperature,
+                    max_new_tokens=self.record.most_tokens or self.record.window,
+                ),
                 slots=asyncio.Semaphore(bound),
                 seed=seed,
                 tokens=self.tokens,
                 window=self.record.window,
                 first_success=first_success,
             ),
+            encode=self.tokens.encode,
         )
 
 
@@ -125,6 +137,8 @@ class EvaluationSetting:
     serve: ServeParams | None
     """The server of the only model; None: models are drawn in process."""
     evaluate: EvaluateParams
+    verify: VerifyParams
+    """Of answers in words."""
     seed: int
     provenance: Mapping[str, str | None] = field(default_factory=dict)
     """Of the file of metrics."""
@@ -138,7 +152,7 @@ class Plan:
     chosen: ModelSetting
     prompt_condition: str
     """As written before a prompt."""
-    problems: Sequence[ProblemLine]
+    problems: Sequence[ThreadProblem]
     setting: EvaluationSetting
 
     @property
@@ -150,23 +164,23 @@ class Plan:
         return serial or self.setting.samples
 
     @property
-    def groups(self) -> Sequence[Sequence[ProblemLine]]:
+    def groups(self) -> Sequence[Sequence[ThreadProblem]]:
         """Problems whose rollouts are drawn together."""
         return split(self.problems, max(1, _TOGETHER // self.samples))
 
-    def roots(self, problems: Sequence[ProblemLine]) -> list[Root]:
+    def roots(self, problems: Sequence[ThreadProblem]) -> list[Root]:
         """The parents of ``problems``."""
         return [
             Root(
                 problem_id=problem.id,
                 sample=sample,
-                prompt=root_prompt(problem, self.model.record, self.prompt_condition),
+                prompt=self.model.task.prompt(problem, self.prompt_condition),
             )
             for problem in problems
             for sample in range(self.samples)
         ]
 
-    def draw(self, problems: Sequence[ProblemLine]) -> list[Rollout]:
+    def draw(self, problems: Sequence[ThreadProblem]) -> list[Rollout]:
         """The rollouts of ``problems``; see `ThreadModel.draw`."""
         return self.model.draw(
             self.roots(problems),
@@ -222,9 +236,9 @@ def make_plans(
 def _plans_of_model(
     name: str, folder: pathlib.Path, source: ProblemSource, setting: EvaluationSetting
 ) -> list[Plan]:
-    record = read_record(folder)
+    record = record_of(folder, source.examples)
     check_fit(folder, record, source.problems, style=source.style)
-    model = ThreadModel(folder=folder, record=record, serve=setting.serve)
+    model = ThreadModel(folder=folder, record=record, serve=setting.serve, verify=setting.verify)
     amounts = setting.children if record.kind == "parallel" else setting.tokens
     asked: Sequence[int | None] = amounts or [None]
     conditions = [choose_condition(folder, record, amount) for amount in asked]
@@ -245,5 +259,7 @@ def _plans_of_model(
         for temperature in setting.temperatures
     ]
     for plan in plans:
-        check_room(plan.roots(source.problems), model.tokens, window=record.window)
+        check_room(
+            plan.roots(source.problems), model.tokens, window=record.window, wire=model.task.wire
+        )
     return plans

@@ -9,25 +9,28 @@ from pydantic import ValidationError
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.files import read_json
-from pipeline_lib.systems.apr.countdown import lines
-from pipeline_lib.systems.apr.countdown.data_folder import (
-    ProblemLine,
-    check_data,
-    problem_file,
-    read_problems,
-    read_settings,
-)
 from pipeline_lib.systems.apr.countdown.grammar import read_problem
+from pipeline_lib.systems.apr.countdown.task import root_state
+from pipeline_lib.systems.apr.data_folder import check_data, problem_file, read_settings
 from pipeline_lib.systems.apr.model_record import ThreadModelRecord
+from pipeline_lib.systems.apr.problem_lines import (
+    ProblemLine,
+    ThreadProblem,
+    WordsLine,
+    read_problems,
+)
+from pipeline_lib.systems.apr.tasks import worked_examples
 
 _EXPECTED = "expected nums and target, or the prompt of a root thread"
 _SHOWN = 60
+_EXAMPLES = 2
+"""Worked examples of a model that was not trained."""
 
 
-def read_problem_file(path: pathlib.Path) -> list[ProblemLine]:
-    """The problems of a file: JSON lines with id, numbers and target, or a JSON list (``.json``).
+def read_problem_file(path: pathlib.Path) -> Sequence[ThreadProblem]:
+    """The problems of a file: JSON lines of Countdown or in words, or a JSON list (``.json``) of Countdown.
 
-    Items of a list are objects with ``nums`` and ``target``, or prompts of root threads; conditions in
+    Lines have an id, and numbers and target, or a question and the gold of its kind. Items of a list are objects with ``nums`` and ``target``, or prompts of root threads; conditions in
     prompts are dropped.
 
     Raises:
@@ -37,7 +40,7 @@ def read_problem_file(path: pathlib.Path) -> list[ProblemLine]:
     if not problems:
         raise BadInputError(f"{path}: holds no problem")
     for problem in problems:
-        if read_problem(_state(problem)) != problem.gold:
+        if isinstance(problem, ProblemLine) and read_problem(root_state(problem)) != problem.gold:
             raise BadInputError(
                 f"{path}: problem {problem.id!r}: numbers {list(problem.numbers)} and target "
                 f"{problem.target}: expected numbers from 0 to 999999999"
@@ -67,21 +70,10 @@ def _read_list(path: pathlib.Path) -> list[ProblemLine]:
     return problems
 
 
-def root_prompt(problem: ProblemLine, record: ThreadModelRecord, condition: str) -> str:
-    """The prompt of a model's root thread, with ``condition`` before it."""
-    if (record.kind, record.style) == ("serial", "published"):
-        return condition + _state(problem)
-    return condition + "\n".join([lines.move("0"), _state(problem)])
-
-
-def _state(problem: ProblemLine) -> str:
-    return lines.state(problem.target, problem.numbers, [])
-
-
 def check_fit(
     model: pathlib.Path,
     record: ThreadModelRecord,
-    problems: Sequence[ProblemLine],
+    problems: Sequence[ThreadProblem],
     *,
     style: str | None,
 ) -> None:
@@ -90,28 +82,36 @@ def check_fit(
     Raises:
         BadInputError: the data has another style, or a problem another number of numbers.
     """
-    if style is not None and style != record.style:
+    if style is not None and style != record.style and record.data is not None:
         raise BadInputError(
             f"{model}: of style {record.style}, the data is {style}; give data of the same style"
         )
     for problem in problems:
-        if len(problem.numbers) != record.num_numbers:
+        numbers = len(problem.numbers) if isinstance(problem, ProblemLine) else None
+        if numbers != record.num_numbers:
+            asked, given = map(_described, (record.num_numbers, numbers))
             raise BadInputError(
-                f"{model}: its tokenizer is for {record.num_numbers} numbers, problem {problem.id!r} has "
-                f"{len(problem.numbers)}; give problems or a model of the other number"
+                f"{model}: is for {asked}, problem {problem.id!r} has {given}; give problems or a model of the "
+                "other kind"
             )
 
 
-EvaluatedSplit = Literal["valid", "test"]
+def _described(numbers: int | None) -> str:
+    return "a question in words" if numbers is None else f"{numbers} numbers"
+
+
+EvaluatedSplit = Literal["valid", "test", "wordings"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemSource:
     """Problems with what is known of them."""
 
-    problems: Sequence[ProblemLine]
+    problems: Sequence[ThreadProblem]
     style: str | None = None
     """Of the data folder that they are from; None for problems of a file."""
+    examples: tuple[str, str] | None = None
+    """Worked ones of the data folder, for a language model that was not trained on it: see `tasks.worked_examples`."""
 
 
 def read_source(
@@ -130,7 +130,15 @@ def read_source(
         return ProblemSource(problems=read_problem_file(problems))
     assert data is not None
     check_data(data)
+    settings = read_settings(data).data
+    path = problem_file(data, split or "test")
+    if not path.is_file():
+        raise BadInputError(f"--split {split}: {data} has no such problems")
+    train = [
+        one for one in read_problems(problem_file(data, "train")) if isinstance(one, WordsLine)
+    ]
     return ProblemSource(
-        problems=read_problems(problem_file(data, split or "test")),
-        style=read_settings(data).data.style,
+        problems=read_problems(path),
+        style=settings.form,
+        examples=worked_examples(train[:_EXAMPLES], settings.parts) if train else None,
     )

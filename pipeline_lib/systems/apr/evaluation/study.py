@@ -16,9 +16,8 @@ from pipeline_lib.study.selection import mean_longest
 from pipeline_lib.study.statistics.majority import Vote, majority_at_k
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, arm_name, make_study
-from pipeline_lib.systems.apr.countdown.grammar import answer_of
 from pipeline_lib.systems.apr.evaluation.plans import ModelSetting
-from pipeline_lib.systems.apr.rollouts import Row
+from pipeline_lib.systems.apr.task import Row
 from pipeline_lib.systems.apr.threads import Event
 
 TOKEN_COUNTS = ("drawn", "critical", "total", "longest")
@@ -160,9 +159,22 @@ def _own_series(drawn: DrawnRows, arm: Arm) -> Iterator[Series]:
         ),
     }
     if drawn.setting.kind == "parallel":
-        shares["spawned"] = _share(groups, lambda row: row["any_child_right"])
+        shares |= {name: _means(groups, name) for name in _measures(drawn)}
     for measure, values in shares.items():
         yield Series(arm=arm, measure=measure, values=values, seed_names=("apr", measure))
+
+
+def _measures(drawn: DrawnRows) -> list[str]:
+    """Names of the task's own figures, as they first occur."""
+    return [*dict.fromkeys(name for row in drawn.whole for name in row["measures"])]
+
+
+def _means(groups: Mapping[str, Sequence[Row]], name: str) -> dict[str, float]:
+    known = {
+        problem: [row["measures"][name] for row in rows if name in row["measures"]]
+        for problem, rows in groups.items()
+    }
+    return {problem: float(np.mean(some)) for problem, some in known.items() if some}
 
 
 def cost_of(row: Row) -> Cost:
@@ -202,7 +214,7 @@ def _of_several(drawn: DrawnRows, arm: Arm, k: int, *, oracle: bool = False) -> 
         name: pass_at_k(len(rows), sum(row["is_correct"] for row in rows), k)
         if oracle
         else majority_at_k(
-            [Vote(answer=answer_of(row["claim"]), correct=row["is_correct"]) for row in rows], k
+            [Vote(answer=row["answer"], correct=row["is_correct"]) for row in rows], k
         )
         for name, rows in groups.items()
     }
@@ -321,7 +333,7 @@ def rollout_attempts(study: Study, drawn: Sequence[DrawnRows]) -> Iterator[Attem
                 arm=name,
                 sample=row["sample"],
                 right=row["is_correct"] if is_whole else None,
-                answer=answer_of(row.get("claim")),
+                answer=row["answer"],
                 cost=cost_of(row),
-                extra={"any child right": float(row["any_child_right"])} if is_whole else {},
+                extra=row["measures"],
             )

@@ -1,6 +1,6 @@
 """The stage of problems and traces."""
 
-from pipeline_lib.systems.apr.countdown.data_folder import generate_data
+from pipeline_lib.systems.apr.data_folder import generate_data
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work
 

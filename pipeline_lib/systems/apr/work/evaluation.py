@@ -1,7 +1,12 @@
 """The stages that choose the conditions and compare the models."""
 
+import pathlib
+from dataclasses import replace
+
 from pipeline_lib.study.provenance import provenance
+from pipeline_lib.systems.apr.data_folder import trace_kinds
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
+from pipeline_lib.systems.apr.evaluation.limits import gates_of
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import read_source
 from pipeline_lib.systems.apr.evaluation.study import most_accurate
@@ -12,25 +17,31 @@ from pipeline_lib.systems.apr.model_record import (
     read_record,
     write_chosen,
 )
+from pipeline_lib.systems.apr.words.task import GATES
 from pipeline_lib.systems.stage import Run
-from pipeline_lib.telemetry import step_recorder
+from pipeline_lib.telemetry import record_event, step_recorder
 
 
 def choose(run: Run) -> None:
     """Compare the conditions of each model greedily, and write the most accurate one of each."""
     folders = run.workspace.apr
+    trained = [read_record(one).trained_amounts for one in (folders.parallel, folders.serial)]
+    if trained == [[0], [0]]:
+        write_chosen(folders.valid_reports, ChosenConditions(parallel=0, serial=0))
+        return
     drawn = evaluate_models(
         {"parallel": folders.parallel, "serial": folders.serial},
         read_source(folders.data, None, "valid"),
         folders.valid_reports,
         EvaluationSetting(
-            children=read_record(folders.parallel).trained_amounts,
-            tokens=read_record(folders.serial).trained_amounts,
+            children=trained[0],
+            tokens=trained[1],
             temperatures=(0,),
             samples=1,
             first_success=False,
             serve=None,
             evaluate=run.params.evaluate,
+            verify=run.params.verify,
             seed=run.params.seed,
         ),
         replaces=True,
@@ -46,25 +57,40 @@ def choose(run: Run) -> None:
 def evaluate(run: Run) -> None:
     """Compare the models on the test problems, after reinforcement learning as well if there is any."""
     folders, params = run.workspace.apr, run.params.apr.evaluate
-    models = {"parallel": folders.parallel, "serial": folders.serial}
+    base, has_terse = run.params.apr.model.base, "terse" in trace_kinds(run.params.apr.data)
+    models = {} if base is None else {"untrained": pathlib.Path(base)}
+    models |= {"parallel": folders.parallel, "serial": folders.serial}
+    models |= {"terse": folders.terse} if has_terse else {}
     if run.params.apr.rl.steps:
         models |= {"parallel-rl": folders.parallel_rl, "serial-rl": folders.serial_rl}
+        models |= {"terse-rl": folders.terse_rl} if has_terse else {}
     chosen = read_chosen(folders.valid_reports, children=params.children, tokens=params.tokens)
-    evaluate_models(
-        models,
-        read_source(folders.data, None, "test"),
-        folders.reports,
-        EvaluationSetting(
-            children=(chosen.parallel,),
-            tokens=(chosen.serial,),
-            temperatures=params.temperatures,
-            samples=params.samples,
-            first_success=False,
-            serve=None,
-            evaluate=run.params.evaluate,
-            seed=run.params.seed,
-            provenance=provenance(run.params),
-        ),
-        replaces=True,
-        on_progress=step_recorder(run.root, "apr-evaluate"),
+    setting = EvaluationSetting(
+        children=(chosen.parallel,),
+        tokens=(chosen.serial,),
+        temperatures=params.temperatures,
+        samples=params.samples,
+        serial_samples=params.serial_samples,
+        first_success=False,
+        serve=None,
+        evaluate=run.params.evaluate,
+        verify=run.params.verify,
+        seed=run.params.seed,
+        provenance=provenance(run.params),
     )
+    progress = step_recorder(run.root, "apr-evaluate")
+    source = read_source(folders.data, None, "test")
+    drawn = evaluate_models(
+        models, source, folders.reports, setting, replaces=True, on_progress=progress
+    )
+    if base is not None:
+        evaluate_models(
+            models,
+            read_source(folders.data, None, "wordings"),
+            folders.reports / "wordings",
+            replace(setting, temperatures=(0.0,)),
+            replaces=True,
+            on_progress=progress,
+        )
+    for sentence in gates_of(drawn, GATES):
+        record_event(run.root, "note", text=sentence)

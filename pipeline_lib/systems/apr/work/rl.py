@@ -21,9 +21,15 @@ def train_serial(run: Run) -> None:
     _train(run, folders.serial, folders.serial_rl, stage="apr-serial-rl")
 
 
+def train_terse(run: Run) -> None:
+    """Train the terse serial model for as many steps, if there is one."""
+    folders = run.workspace.apr
+    _train(run, folders.terse, folders.terse_rl, stage="apr-terse-rl")
+
+
 def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -> None:
     rl, folders = run.params.apr.rl, run.workspace.apr
-    if not rl.steps:
+    if not rl.steps or not any(model.iterdir()):
         # An output in dvc.yaml, with or without a training.
         output.mkdir(parents=True, exist_ok=True)
         return
@@ -35,6 +41,9 @@ def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -
         output,
         rl.model_copy(update={"children": chosen.parallel, "tokens": chosen.serial}),
         seed=run.params.seed,
+        verify=run.params.verify,
+        lora=run.params.apr.model.lora,
+        serve=run.params.serve,
         progress=step_recorder(run.root, stage),
         trackers=Trackers(
             names=run.params.execution.report_to, folder=run.workspace.trackers(stage)

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from pipeline_lib.systems.apr.countdown.lines import Kind
+from pipeline_lib.systems.apr.data_folder import trace_kinds
 from pipeline_lib.systems.apr.sft import train_on_traces
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
@@ -19,7 +19,17 @@ def train_serial(run: Run) -> None:
     _train(run, "serial", run.workspace.apr.serial, stage="apr-serial")
 
 
-def _train(run: Run, kind: Kind, output: pathlib.Path, *, stage: str) -> None:
+def train_terse(run: Run) -> None:
+    """Train the terse serial model as long, where the task has its traces."""
+    output = run.workspace.apr.terse
+    if "terse" in trace_kinds(run.params.apr.data):
+        _train(run, "terse", output, stage="apr-terse")
+    else:
+        # An output in dvc.yaml, with or without a training.
+        output.mkdir(parents=True, exist_ok=True)
+
+
+def _train(run: Run, kind: str, output: pathlib.Path, *, stage: str) -> None:
     train_on_traces(
         run.workspace.apr.data,
         kind,

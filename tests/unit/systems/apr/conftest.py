@@ -3,9 +3,10 @@
 import pathlib
 
 import pytest
+from transformers import PreTrainedTokenizerFast
 
-from pipeline_lib.systems.apr.countdown.data_folder import generate_data
-from tests.unit.systems.apr.learned_model import SMALL_DATA, shared_model
+from pipeline_lib.systems.apr.data_folder import generate_data
+from tests.unit.systems.apr.learned_model import SMALL_DATA, save_tokenizer, shared_model
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +21,9 @@ def small_data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def thread_model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A model that has learned `SOLVED` and `UNSOLVED`."""
     return shared_model(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> PreTrainedTokenizerFast:
+    """The tokenizer of Countdown threads."""
+    return save_tokenizer(tmp_path_factory.mktemp("tokenizer"))

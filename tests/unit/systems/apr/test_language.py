@@ -12,16 +12,12 @@ from benchmarks.lib.scripted import ScriptedModel
 from benchmarks.lib.scripted_draws import ScriptedDraws, run_on_scripted_clock
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.apr.runtime import Limits, Runtime, TextTokens
+from pipeline_lib.systems.apr.runtime import Limits, Runtime
 from pipeline_lib.systems.apr.scheduler import run_rollout
-from pipeline_lib.systems.apr.solve import (
-    ANSWER,
-    TagGrammar,
-    as_messages,
-    ask,
-    rendered,
-)
-from pipeline_lib.systems.apr.threads import Event, Role, Root
+from pipeline_lib.systems.apr.threads import Event, Role, Root, TextTokens
+from pipeline_lib.systems.apr.words.tags import TagGrammar
+from pipeline_lib.systems.apr.words.task import told_prompt as ask
+from pipeline_lib.systems.apr.words.texts import ANSWER, as_messages, rendered
 
 SHARED, APART = TagGrammar(shares_prefix=True), TagGrammar(shares_prefix=False)
 BLOCK = "<spawn>\n<task>add 1 and 2</task>\n<task> multiply 3 and 4 </task>\n</spawn>"
@@ -88,7 +84,7 @@ def test_a_result_has_no_tag(parts):
 
 def test_prompts_on_the_wire():
     """Rendered: the message by the template, then the answer. Messages: a begun answer is to be gone on with."""
-    wire = rendered(lambda message: f"[{message}]")
+    wire = rendered(lambda turns: f"[{turns[0].content}]")
     assert wire(f"Q{ANSWER}so far") == "[Q]so far"
     assert wire("an output") == "an output"
     turns = json.loads(as_messages(f"Q{ANSWER}so far"))

@@ -11,8 +11,8 @@ from benchmarks.lib.scripted_threads import BracketGrammar
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.sampling.compute_cost import Cost
 from pipeline_lib.store import shards
-from pipeline_lib.systems.apr.countdown.data_folder import traces_folder
 from pipeline_lib.systems.apr.countdown.tokens import count_tokens
+from pipeline_lib.systems.apr.data_folder import traces_folder
 from pipeline_lib.systems.apr.rollouts import rollout_fun
 from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
 from tests.unit.engines.served_model import served

@@ -18,7 +18,7 @@ from pipeline_lib.errors import BadInputError, BudgetReachedError, DivergedError
 from pipeline_lib.params.apr import AprModelParams, AprParams, AprSftParams
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import read_json_lines
-from pipeline_lib.systems.apr.countdown.data_folder import traces_folder
+from pipeline_lib.systems.apr.data_folder import traces_folder
 from pipeline_lib.systems.apr.model_record import choose_condition, read_record
 from pipeline_lib.systems.apr.sft import train_on_traces
 from pipeline_lib.train.weights.policies import load_policy

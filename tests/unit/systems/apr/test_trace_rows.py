@@ -8,16 +8,16 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.apr import AprDataParams, AprSftParams, ThreadSearchParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store import shards
-from pipeline_lib.systems.apr.countdown.data_folder import generate_data, traces_folder
 from pipeline_lib.systems.apr.countdown.tokens import EOS, make_tokenizer
-from pipeline_lib.systems.apr.sft import EncodedTraces, encode_traces
+from pipeline_lib.systems.apr.data_folder import generate_data, traces_folder
+from pipeline_lib.systems.apr.sft import EncodedTraces, countdown_encoding, encode_traces
 
 ALL = {"failed_children": None, "join_share": 1.0, "conditioned": 1.0}
 
 
 def encode(data, kind="parallel", *, window=2000, **settings: Any) -> EncodedTraces:
     sft = AprSftParams(**(ALL | settings))
-    return encode_traces(data, kind, sft, num_numbers=3, window=window, seed=7)
+    return encode_traces(data, kind, sft, encoding=countdown_encoding(3), window=window, seed=7)
 
 
 def texts(traces: EncodedTraces) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ from pipeline_lib.params.train import LoraParams, Method, TrainParams
 from pipeline_lib.train.methods import train_policy
 from pipeline_lib.train.online import grpo
 from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
-from pipeline_lib.train.online.rollouts import EndpointRollouts, make_rollout_func
+from pipeline_lib.train.online.rollouts import EndpointRollouts, StepAdapter, make_rollout_func
 from pipeline_lib.train.trainer_settings import TrainerSettings, silence_libraries
 from pipeline_lib.train.weights.adapters import make_lora_config
 from pipeline_lib.train.weights.policies import load_policy
@@ -47,9 +47,11 @@ def test_paths_are_drawn_from_the_weights_of_their_step(base: pathlib.Path, tmp_
         SERVE, model=str(base), log_folder=tmp_path / "logs", lora_rank=4
     ) as engine:
         rollouts = EndpointRollouts(
-            engine=engine,
-            model_at=lambda endpoint: connect(endpoint, SERVE, model=str(base)),
-            folder=tmp_path / "adapters",
+            adapter=StepAdapter(
+                engine=engine,
+                model_at=lambda endpoint: connect(endpoint, SERVE, model=str(base)),
+                folder=tmp_path / "adapters",
+            ),
             decoding=Decoding(max_new_tokens=8),
             seed=1,
         )

@@ -13,7 +13,12 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason
 from pipeline_lib.train.online.rewards import make_verified_reward
-from pipeline_lib.train.online.rollouts import EndpointRollouts, RolloutFunc, make_rollout_func
+from pipeline_lib.train.online.rollouts import (
+    EndpointRollouts,
+    RolloutFunc,
+    StepAdapter,
+    make_rollout_func,
+)
 from pipeline_lib.verify.dispatch import open_verifier
 
 GOLD = CountdownGold(numbers=(2, 3), target=5)
@@ -93,9 +98,7 @@ def trainer_at(step: int, tokenizer) -> SimpleNamespace:
 
 def rollouts_of(model: Model, engine: Engine, folder: pathlib.Path) -> RolloutFunc:
     rollouts = EndpointRollouts(
-        engine=engine,
-        model_at=lambda _: model,
-        folder=folder,
+        adapter=StepAdapter(engine=engine, model_at=lambda _: model, folder=folder),
         decoding=Decoding(max_new_tokens=8),
         seed=3,
     )

@@ -16,16 +16,16 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.apr import AprDataParams, ThreadSearchParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store import shards
-from pipeline_lib.systems.apr.countdown.data_folder import (
+from pipeline_lib.systems.apr.countdown.tokens import count_tokens
+from pipeline_lib.systems.apr.countdown.traces import trace_rows
+from pipeline_lib.systems.apr.data_folder import (
     check_data,
     generate_data,
     problem_file,
-    read_problems,
     read_settings,
     traces_folder,
 )
-from pipeline_lib.systems.apr.countdown.tokens import count_tokens
-from pipeline_lib.systems.apr.countdown.traces import trace_rows
+from pipeline_lib.systems.apr.problem_lines import read_problems
 from tests.unit.systems.apr.learned_model import SMALL_DATA
 
 
@@ -131,7 +131,7 @@ def test_a_killed_command_continues(tmp_path):
     params = SMALL_DATA.model_copy(update={"train_problems": 300, "shard_size": 2})
     script = (
         "import pathlib, sys\n"
-        "from pipeline_lib.systems.apr.countdown.data_folder import DataSettings, generate_data\n"
+        "from pipeline_lib.systems.apr.data_folder import DataSettings, generate_data\n"
         "settings = DataSettings.model_validate_json(sys.argv[1])\n"
         "generate_data(settings.data, pathlib.Path(sys.argv[2]), seed=settings.seed, workers=1)\n"
     )

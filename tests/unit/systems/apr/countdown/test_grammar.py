@@ -15,8 +15,8 @@ from pipeline_lib.systems.apr.countdown.traces import (
     compact_serial_trace,
     published_parallel_trace,
 )
-from pipeline_lib.systems.apr.runtime import TextTokens, keep
-from pipeline_lib.systems.apr.threads import Child
+from pipeline_lib.systems.apr.runtime import keep
+from pipeline_lib.systems.apr.threads import Child, TextTokens
 from tests.unit.systems.apr.countdown.texts import GOLDEN, show
 
 COMPACT = CountdownGrammar(style="compact")

@@ -3,10 +3,10 @@
 from collections import Counter
 from typing import Any
 
-from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.sampling.compute_cost import Cost
+from pipeline_lib.systems.apr.countdown.grammar import answer_of
 from pipeline_lib.systems.apr.evaluation.study import DrawnRows, ModelSetting
-from pipeline_lib.systems.apr.rollouts import evaluated_row
+from pipeline_lib.systems.apr.task import evaluated_row
 from pipeline_lib.systems.apr.threads import End, Event, Rollout, Root
 
 
@@ -21,7 +21,8 @@ def row(
         "longest": 8,
     }
     named = {"problem_id": problem, "sample": sample, "is_correct": right, "claim": claim}
-    return named | {"any_child_right": right, "tokens": tokens, "events": {}, "seqs": []} | more
+    judged = {"answer": answer_of(claim), "measures": {"spawned": float(right)}}
+    return named | judged | {"tokens": tokens, "events": {}, "seqs": []} | more
 
 
 def failed(problem: str, sample: int = 0) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def failed(problem: str, sample: int = 0) -> dict[str, Any]:
         longest_tokens=1010,
         events=Counter({Event.CHILDREN: 7}),
     )
-    return evaluated_row(rollout, CountdownGold(numbers=(2, 4, 9), target=15))
+    return evaluated_row(rollout, None)
 
 
 def drawn(rows: list[dict[str, Any]], **changes: Any) -> DrawnRows:

@@ -6,13 +6,14 @@ import pathlib
 import pytest
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.systems.apr.countdown.data_folder import ProblemLine
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.apr.evaluation.problem_source import (
     check_fit,
     read_problem_file,
     read_source,
-    root_prompt,
 )
+from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.tasks import task_of
 from tests.unit.systems.apr.learned_model import record
 
 PROBLEM = ProblemLine(id="a", numbers=(3, 5, 12), target=27)
@@ -90,10 +91,11 @@ def test_the_problems_of_a_split_are_read(small_data):
 
 @pytest.mark.parametrize("kind", ["parallel", "serial"])
 @pytest.mark.parametrize("style", ["compact", "published"])
-def test_prompts_are_those_of_the_traces(kind, style):
+def test_prompts_are_those_of_the_traces(tokenizer, kind, style):
     """Published serial traces begin with the state alone; a condition stands before the first line."""
     expected = STATE if (kind, style) == ("serial", "published") else PROMPT
-    found = root_prompt(PROBLEM, record(kind=kind, style=style), "Token Budget: 64 ")
+    task = task_of(record(kind=kind, style=style), tokenizer, VerifyParams())
+    found = task.prompt(PROBLEM, "Token Budget: 64 ")
     assert found == f"Token Budget: 64 {expected}"
 
 
@@ -103,14 +105,15 @@ def test_data_of_another_style_is_refused():
         check_fit(pathlib.Path("m"), record(), [PROBLEM], style="published")
 
 
-def test_targets_need_no_factors(tmp_path):
+def test_targets_need_no_factors(tokenizer, tmp_path):
     """A prompt of target 1 is written without the heuristic of the searches."""
     [problem] = read_problem_file(written(tmp_path, "a.json", [{"nums": [3, 4, 8], "target": 1}]))
-    assert root_prompt(problem, record(), "").endswith("1:[3, 4, 8], Operations: []")
+    task = task_of(record(), tokenizer, VerifyParams())
+    assert task.prompt(problem, "").endswith("1:[3, 4, 8], Operations: []")
 
 
 def test_problems_of_another_size_are_refused():
     """The tokenizer has tokens for the numbers of 3-number problems alone."""
     four = ProblemLine(id="four", numbers=(1, 2, 3, 4), target=10)
-    with pytest.raises(BadInputError, match="for 3 numbers, problem 'four' has 4"):
+    with pytest.raises(BadInputError, match="is for 3 numbers, problem 'four' has 4 numbers"):
         check_fit(pathlib.Path("m"), record(), [PROBLEM, four], style=None)

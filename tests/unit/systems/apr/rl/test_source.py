@@ -7,22 +7,37 @@ from transformers import AutoTokenizer
 
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.apr import AprRlParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.apr.countdown import lines
+from pipeline_lib.systems.apr.countdown.grammar import read_problem
+from pipeline_lib.systems.apr.problem_lines import ProblemLine
 from pipeline_lib.systems.apr.rl import (
+    ThreadDraws,
     ThreadRollouts,
     count_row,
-    draw_in_process,
     reward_of,
 )
 from pipeline_lib.systems.apr.rollouts import rollout_fun
+from pipeline_lib.systems.apr.tasks import task_of
 from pipeline_lib.train.weights.policies import load_policy
 from tests.unit.engines.served_model import served
-from tests.unit.systems.apr.learned_model import SOLVED, UNSOLVED, WINDOW, trace
+from tests.unit.systems.apr.learned_model import SOLVED, UNSOLVED, WINDOW, record, trace
 
 TRACES = trace(*SOLVED), trace(*UNSOLVED)
 PROMPTS = [found.sequences[0].prefix for found in TRACES]
 
-IN_PROCESS = partial(draw_in_process, style="compact")
+
+class ProblemsOfPrompts(dict[str, ProblemLine]):
+    """The problem that a prompt states."""
+
+    def __missing__(self, prompt):
+        gold = read_problem(prompt)
+        return ProblemLine(id=prompt, numbers=gold.numbers, target=gold.target)
+
+
+IN_PROCESS = ThreadDraws(
+    problems=ProblemsOfPrompts(), task_of=partial(task_of, record(), verify=VerifyParams())
+)
 
 
 @pytest.fixture(scope="module")

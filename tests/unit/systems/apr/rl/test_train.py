@@ -6,16 +6,13 @@ import pytest
 
 from pipeline_lib.errors import BadInputError, BudgetReachedError
 from pipeline_lib.params.apr import AprRlParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json_lines
-from pipeline_lib.systems.apr.countdown.data_folder import (
-    check_data,
-    generate_data,
-    problem_file,
-    read_problems,
-)
+from pipeline_lib.systems.apr.data_folder import check_data, generate_data, problem_file
 from pipeline_lib.systems.apr.model_record import read_record
+from pipeline_lib.systems.apr.problem_lines import read_problems
 from pipeline_lib.systems.apr.rl import train_by_rl
 from tests.unit.systems.apr.learned_model import (
     SMALL_DATA,
@@ -29,7 +26,7 @@ PARAMS = AprRlParams(steps=4, prompts=2, group_size=3, lr=1e-3, pass_tokens=512,
 
 
 def train(model, data, output, *, rl=PARAMS, **options):
-    return train_by_rl(model, data, output, rl, seed=5, **options)
+    return train_by_rl(model, data, output, rl, seed=5, verify=VerifyParams(), **options)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +149,7 @@ def test_the_model_of_another_training_is_kept(trained, model, data):
     ("record", "changed", "message"),
     [
         ({"style": "published"}, {}, "of style published, the data is compact"),
-        ({"num_numbers": 4}, {}, "its tokenizer is for 4 numbers"),
+        ({"num_numbers": 4}, {}, "is for 4 numbers"),
         ({}, {"children": 5}, "never trained on 'Sub Call Budget: 5'"),
         ({"window": 10}, {}, "window=10: the prompt of problem"),
         ({}, {"prompts": 4}, "prompts=4: .* has 3 training problems"),

@@ -1,0 +1,1 @@
+"""Threads of language models: tags in plain text, questions in parts, and their verdicts."""

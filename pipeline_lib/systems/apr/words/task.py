@@ -1,0 +1,130 @@
+"""Questions in words as a task of threads: prompts, verdicts, and the gates of questions in parts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline_lib.kinds.table import kind_of
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.systems.apr.problem_lines import ThreadProblem, WordsLine
+from pipeline_lib.systems.apr.task import Judged
+from pipeline_lib.systems.apr.threads import End, Event, Role, Rollout, TextTokens, ThreadGrammar
+from pipeline_lib.systems.apr.words.parts import combined
+from pipeline_lib.systems.apr.words.tags import told
+from pipeline_lib.systems.apr.words.texts import ANSWER, TURN, answer_text
+from pipeline_lib.verify.dispatch import Item, pooled_verifier
+from pipeline_lib.verify.judges import answer_form
+
+WELL_FORMED, RIGHT_PARTS = "well formed", "right parts"
+PART_RIGHT, RESULTS_USED = "part right", "results used"
+GATES = {WELL_FORMED: 0.95, RIGHT_PARTS: 0.95, PART_RIGHT: 0.8, RESULTS_USED: 0.95}
+"""Shares that a model of questions in parts reaches before its accuracy says something about threads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordsTask:
+    """Implements ThreadTask for a language model."""
+
+    grammar: ThreadGrammar
+    tokens: TextTokens
+    wire: Callable[[str], str]
+    """The turns of a text by the model's chat template."""
+    verify: VerifyParams
+    examples: str = ""
+    """Turns before the question."""
+    is_trained: bool = True
+    """Otherwise a message says what the tags are for, and how the answer is written."""
+
+    def prompt(self, problem: ThreadProblem, condition: str) -> str:
+        """The question; there are no conditions."""
+        if self.is_trained:
+            return condition + self.question_prompt(problem.question)
+        kind = kind_of(problem.gold)
+        return condition + self.question_prompt(f"{problem.question}\n\n{kind.instruction}")
+
+    def question_prompt(self, question: str) -> str:
+        """The text of a parent before its first draw, without the separators of texts in ``question``."""
+        return (
+            self.examples + _message(question) + ANSWER
+            if self.is_trained
+            else told_prompt(question)
+        )
+
+    def judge(
+        self, rollouts: Sequence[Rollout], problems: Mapping[str, ThreadProblem]
+    ) -> list[Judged | None]:
+        """The verifier's verdicts on the parents' last texts; a parent that was cut has none."""
+        asked = [problems[one.root.problem_id] for one in rollouts]
+        claims = [
+            answer_text(one.last.prefix + one.last.output) if one.end is End.FINISHED else None
+            for one in rollouts
+        ]
+        items = [Item(gold=p.gold, text=claim) for p, claim in zip(asked, claims, strict=True)]
+        with pooled_verifier(self.verify) as verifier:
+            verdicts = verifier.judge(items)
+        return [
+            None
+            if one.error is not None
+            else Judged(
+                claim=claim,
+                answer=answer,
+                is_right=verdict.strict is True,
+                measures=self._gates(one, problem, answer),
+            )
+            for one, problem, claim, answer, verdict in zip(
+                rollouts, asked, claims, map(_vote, asked, claims), verdicts, strict=True
+            )
+        ]
+
+    def _gates(
+        self, rollout: Rollout, problem: ThreadProblem, answer: str | None
+    ) -> Mapping[str, float]:
+        """Of a question in parts: what the parent named, what the children found, and what became of it."""
+        facts = problem.facts if isinstance(problem, WordsLine) else {}
+        parents = [one for one in rollout.sequences if one.role is Role.PARENT]
+        spawn = self.grammar.find_spawn(parents[0].prefix + parents[0].output)
+        if "values" not in facts:
+            return {}
+        if spawn is None:
+            return dict.fromkeys((WELL_FORMED, RIGHT_PARTS), 0.0)
+        names = [child.name.partition(":")[0] for child in spawn.children]
+        values = dict(
+            zip(map(str, range(1, len(facts["values"]) + 1)), facts["values"], strict=True)
+        )
+        found = {
+            names[one.child]: self.grammar.read_result(one.output)
+            for one in rollout.sequences
+            if one.role is Role.CHILD and one.child is not None
+        }
+        gates: dict[str, float] = {
+            WELL_FORMED: float(not rollout.events[Event.UNKNOWN_CHILDREN]),
+            RIGHT_PARTS: float(names == [*values]),
+        }
+        if found:
+            right = [found.get(name) == str(value) for name, value in values.items()]
+            gates[PART_RIGHT] = sum(right) / len(right)
+        if answer is not None and found.keys() == values.keys():
+            gates |= _used(answer, [*found.values()], facts)
+        return gates
+
+
+def told_prompt(question: str) -> str:
+    """The text of a parent that is told of tags, before its first draw."""
+    return told(_message(question)) + ANSWER
+
+
+def _message(text: str) -> str:
+    return text.replace(ANSWER, " ").replace(TURN, " ")
+
+
+def _used(answer: str, results: Sequence[str | None], facts: Mapping[str, Any]) -> dict[str, float]:
+    """Whether the answer is the one that follows from the results, right or wrong; not defined without all of them."""
+    if not all(one is not None and one.isdigit() for one in results):
+        return {}
+    follows = combined(facts["asked"], [int(one or 0) for one in results])
+    return {RESULTS_USED: float(answer == str(follows))}
+
+
+def _vote(problem: ThreadProblem, claim: str | None) -> str | None:
+    form = answer_form(kind_of(problem.gold))
+    return None if claim is None or form is None else form(claim)

@@ -1,0 +1,140 @@
+"""Threads of a step drawn by a served engine under the step's adapter, and by functions and grammars of one's own."""
+
+from functools import partial
+
+import pytest
+import torch
+from peft import get_peft_model
+
+from pipeline_lib.engines.running_engine import serving_engine
+from pipeline_lib.engines.started_engine import connect
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.apr import AprRlParams
+from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.params.train import LoraParams
+from pipeline_lib.seeding import child_seed
+from pipeline_lib.systems.apr.data_folder import problem_file
+from pipeline_lib.systems.apr.model_record import read_record
+from pipeline_lib.systems.apr.problem_lines import read_problems
+from pipeline_lib.systems.apr.rl import ThreadDraws, load_named, train_by_rl
+from pipeline_lib.systems.apr.sft import train_on_traces
+from pipeline_lib.systems.apr.tasks import task_of
+from pipeline_lib.systems.apr.words.pointers import PointerGrammar
+from pipeline_lib.train.online.rollouts import StepAdapter
+from pipeline_lib.train.weights.adapters import make_lora_config
+from pipeline_lib.train.weights.policies import load_policy
+from tests.unit.systems.apr.words.tiny_words import WINDOW, params_of
+
+LORA = LoraParams(enabled=True, rank=4, alpha=8)
+SERVE = ServeParams(engine="embedded", port=8463)
+RL = AprRlParams(steps=1, prompts=2, group_size=2, updates=1)
+
+
+@pytest.fixture(scope="module")
+def model(base, data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("parallel") / "model"
+    train_on_traces(data, "parallel", folder, params_of(base), seed=1)
+    return folder
+
+
+def test_a_server_draws_the_threads_that_this_process_draws(model, data, tmp_path):
+    """Path by path, at two steps of other weights; a reply of another step's adapter ends the draw."""
+    policy = load_policy(str(model))
+    trained = get_peft_model(policy.model, make_lora_config(LORA)).eval()
+    problems = read_problems(problem_file(data, "train"))[:2]
+    of_tokenizer = partial(task_of, read_record(model), verify=VerifyParams())
+    prompts = {of_tokenizer(policy.tokenizer).prompt(one, ""): one for one in problems}
+    here = ThreadDraws(problems=prompts, task_of=of_tokenizer)
+    options = {"temperature": 1.0, "tokenizer": policy.tokenizer, "window": WINDOW}
+    with serving_engine(
+        SERVE, model=str(model), log_folder=tmp_path / "logs", lora_rank=4
+    ) as engine:
+        adapter = StepAdapter(
+            engine=engine,
+            model_at=lambda endpoint: connect(endpoint, SERVE, model=str(model)),
+            folder=tmp_path / "adapters",
+        )
+        there = ThreadDraws(problems=prompts, task_of=of_tokenizer, at=adapter, concurrency=4)
+        for step in range(2):
+            seed = child_seed(1, "draw", step)
+            drawn, served = (
+                draws(trained, [*prompts], seed=seed, **options) for draws in (here, there)
+            )
+            for one, other in zip(drawn, served, strict=True):
+                for sequence, same in zip(one["seqs"], other["seqs"], strict=True):
+                    logprobs = (sequence.pop("logprobs"), same.pop("logprobs"))
+                    assert sequence == same
+                    torch.testing.assert_close(*map(torch.tensor, logprobs), atol=1e-3, rtol=0)
+            with torch.no_grad():
+                for name, weight in trained.named_parameters():
+                    if "lora_" in name:
+                        weight.add_(
+                            0.5 * torch.randn(weight.shape, generator=torch.manual_seed(step))
+                        )
+        old = adapter.at_step(trained, seed)
+        adapter.at_step(trained, 7)
+        adapter._served = (7, *old)
+        with pytest.raises(ReasonloopError):
+            there(trained, [*prompts], seed=7, **options)
+
+
+def test_weights_are_not_sent_to_an_engine(model, data, tmp_path):
+    """One line, before anything is started."""
+    rl = RL.model_copy(update={"rollouts": "endpoint"})
+    with pytest.raises(BadInputError, match=r"adapters alone between steps; set apr\.model\.lora"):
+        train_by_rl(model, data, tmp_path / "out", rl, seed=1, verify=VerifyParams())
+
+
+OWN_GRAMMAR = PointerGrammar()
+CALLS = []
+
+
+def sequence(prefix, ids):
+    made = {"prefix": prefix, "output": "ab", "role": "parent", "round": 0, "child": None}
+    return made | {"output_ids": ids}
+
+
+def own_rollout(model, prefix_list, *, problems, temperature, tokenizer, window, seed):
+    """Writes an answer of its own for every prompt, and rewards the longer questions."""
+    CALLS.append((temperature, window, seed))
+    ids = [*tokenizer.encode("ab"), tokenizer.eos_token_id]
+    return [
+        {
+            "seqs": [sequence(one, ids)],
+            "is_correct": False,
+            "reward": float(len(problems[one].question)),
+        }
+        for one in prefix_list
+    ]
+
+
+def test_a_function_of_ones_own_draws_and_rewards(model, data, tmp_path):
+    """It gets prompts with their problems; its rewards are those of the log."""
+    rl = RL.model_copy(update={"rollout": f"{__name__}:own_rollout", "lr": 1e-3})
+    seen = []
+    train_by_rl(
+        *(model, data, tmp_path / "out", rl),
+        seed=1,
+        verify=VerifyParams(),
+        progress=lambda _step, _total, metrics: seen.append(metrics),
+    )
+    assert len(CALLS) == 1
+    assert seen[0]["reward"] > 50
+    assert seen[0]["accuracy"] == 0
+
+
+@pytest.mark.parametrize("name", ["no_such_module:f", f"{__name__}:no_such_name", "a b"])
+def test_what_cannot_be_imported_is_one_line(name):
+    """With the key and the remedy."""
+    with pytest.raises(
+        BadInputError, match=r"apr\.rl\.grammar=.*; give module:name of this folder"
+    ):
+        load_named(name, key="apr.rl.grammar")
+
+
+def test_a_grammar_of_ones_own_takes_the_place_of_the_models(model, data, tmp_path):
+    """By its name, in a training."""
+    rl = RL.model_copy(update={"grammar": f"{__name__}:OWN_GRAMMAR"})
+    train_by_rl(model, data, tmp_path / "out", rl, seed=1, verify=VerifyParams())
+    assert (tmp_path / "out" / "threads.json").is_file()

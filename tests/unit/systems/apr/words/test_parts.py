@@ -1,0 +1,100 @@
+"""Questions in parts: their numbers, their traces, and that the runtime reads what the traces say."""
+
+import itertools
+import re
+
+import pytest
+
+from pipeline_lib.params.apr import PartsParams
+from pipeline_lib.systems.apr.words.parts import KINDS, combined, questions, trace_rows
+from pipeline_lib.systems.apr.words.pointers import PointerGrammar, parts_of
+from pipeline_lib.systems.apr.words.texts import ANSWER
+
+PARAMS = PartsParams()
+
+
+def made(split, count=60, **changes):
+    params = PARAMS.model_copy(update=changes)
+    return questions(params, split=split, seed=3, count=count)
+
+
+def numbers_of(problem):
+    """The number sets of its parts, read from their sentences."""
+    sentences = parts_of(problem.question).values()
+    return {tuple(sorted(map(int, re.findall(r"\d+", one)))) for one in sentences}
+
+
+def replayed(expression):
+    """The value of an expression of at most one product, which comes first."""
+    first, *signed = re.findall(r"[+-]?[\d*]+", expression)
+    a, _, b = first.partition("*")
+    return int(a) * int(b or 1) + sum(map(int, signed))
+
+
+def test_numbers_of_test_questions_are_in_no_training_question():
+    """In any order; wordings of the further split are in no other."""
+    train, valid, test, new = (made(one) for one in ("train", "valid", "test", "wordings"))
+    seen = set().union(*map(numbers_of, [*train, *valid]))
+    assert seen.isdisjoint(set().union(*map(numbers_of, [*test, *new])))
+    assert not any("crates" in one.question for one in [*train, *valid, *test])
+    assert any("crates" in one.question for one in new)
+
+
+def test_answers_are_those_of_the_sentences():
+    """Each expression has the numbers of its sentence, and the steps its values; all answers are combined from them."""
+    asked = set()
+    for problem in made("train"):
+        facts = problem.facts
+        for sentence, expression, steps, value in zip(
+            parts_of(problem.question).values(),
+            facts["expressions"],
+            facts["steps"],
+            facts["values"],
+            strict=True,
+        ):
+            assert re.findall(r"\d+", sentence) == re.findall(r"\d+", expression)
+            assert all(
+                replayed(left) == int(right) for left, right in (s.split("=") for s in steps)
+            )
+            assert replayed(expression) == value
+            assert 1 <= value <= 99
+            assert PARAMS.steps_low <= len(steps) <= PARAMS.steps_high
+        assert problem.gold.answer == str(combined(facts["asked"], facts["values"]))
+        asked.add((facts["asked"], len(facts["values"])))
+    assert asked == set(itertools.product(("sum", "difference", "largest"), range(2, 6)))
+
+
+def test_a_split_does_not_depend_on_its_size_or_on_another():
+    """Question n is drawn by the seed and its number."""
+    assert made("test", 20) == made("test", 60)[:20]
+    assert made("test", 20) != made("valid", 20)
+
+
+@pytest.mark.parametrize("child", ["sentence", "expression", "question"])
+def test_traces_are_what_the_runtime_makes_of_them(child):
+    """Children have the prompts that the block asks for, and the last segment the join of their results."""
+    params = PARAMS.model_copy(update={"child": child, "terse_children": child == "expression"})
+    grammar = PointerGrammar(whole_question=child == "question")
+    for problem in made("train", 20, child=child):
+        first, *children, last = trace_rows(problem, "parallel", params)
+        spawn = grammar.find_spawn(first["prefix"] + first["output"])
+        assert [one.prompt for one in spawn.children] == [one["prefix"] for one in children]
+        results = [grammar.read_result(one["output"]) for one in children]
+        assert results == [*map(str, problem.facts["values"])]
+        assert grammar.join(spawn, results) == last["prefix"]
+        assert last["output"].endswith(f"\\boxed{{{problem.gold.answer}}}")
+
+
+def test_serial_traces_have_the_same_calculations():
+    """One sequence each, from the same prompt; the terse one has no sentence."""
+    for problem in made("train", 20):
+        traces = {kind: [*trace_rows(problem, kind, PARAMS)] for kind in KINDS}
+        [serial], [terse] = traces["serial"], traces["terse"]
+        assert serial["prefix"] == terse["prefix"] == problem.question + ANSWER
+        steps = [*itertools.chain.from_iterable(problem.facts["steps"])]
+        lines = serial["output"].split("\n")
+        assert [one for one in lines if one in steps] == steps
+        assert all(one in serial["output"] for one in problem.question.split("\n")[1:-1])
+        assert not re.search("[a-z]", terse["output"].rpartition("\n")[0])
+        results = re.findall(r"=(\d+)", terse["output"])
+        assert results[: len(steps)] == [one.rpartition("=")[2] for one in steps]
