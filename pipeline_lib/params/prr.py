@@ -166,8 +166,9 @@ class PrrEvaluateParams(Section):
     """Forward passes with ``noise``, each with all branches."""
     noise: Annotated[float, Field(ge=0)] = 0.0
     """Standard deviation of the noise that is added to the latents at every step."""
-    voters: Literal["picked", "all"] = "all"
-    """Votes for an ARC submission: the most confident answer to each version, or the answers of all branches."""
+    voters: Literal["all", "scorer", "confidence"] = "all"
+    """Votes for an ARC submission: the answers of all branches, or of each version the answer with the highest score or
+    confidence."""
     pictures: Whole = 8
     """Test examples that are plotted with the answers of all branches."""
 

@@ -55,8 +55,8 @@ _UNSCORED = (
 )
 _ARC_NOTES = (
     "Each version of a test input counts as a problem, so the intervals are narrower than over puzzles. The votes "
-    "of all versions of a test input give its two submitted answers: picked counts the most confident branch of each "
-    "version, all counts every branch."
+    "of all versions of a test input give its two submitted answers: all counts every branch, scorer and confidence "
+    "the branch of each version that they prefer."
 )
 _FRAMES = (
     "In the pictures of examples a green frame marks an answer that is right at every labelled position, "

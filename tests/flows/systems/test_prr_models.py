@@ -143,6 +143,10 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
         ("evaluate model --control model --data two --output found", "3 branches; the control"),
         ("evaluate model model --data two --output found", "--ensemble-checkpoints"),
         ("evaluate model --data two --output found --set prr.evaluate.rollouts=2", "set noise"),
+        (
+            "evaluate model --data two --output found --set prr.evaluate.voters=picked",
+            "voters: Input should be 'all', 'scorer' or 'confidence' (got 'picked')",
+        ),
         ("build-synthetic --output other --set prr.data.task=folder", "go together"),
     ],
 )
