@@ -93,8 +93,13 @@ class PrrLossParams(Section):
     """Steps between reinitialisations of unused branches next to overloaded ones; 0: never."""
     scorer: Annotated[float, Field(ge=0)] = 0.5
     """Weight of the scorer's loss."""
+    correctness: Annotated[float, Field(ge=0)] = 1.0
+    """Weight, within the scorer's loss, of predicting whether a branch is right; 0: the cross-entropy over the branches
+    (ranking) alone, whose scores compare the branches of one example and are no probabilities."""
     ranking: Annotated[float, Field(ge=0)] = 0.5
-    """Weight of the scorer's ranking loss, relative to its loss of predicting correctness."""
+    """Weight of that cross-entropy, within the scorer's loss."""
+    ranking_target: Literal["soft", "best"] = "soft"
+    """Target of that cross-entropy: the softmax of the negative losses over tau, or the branch with the lowest loss."""
     ranking_min_tau: Positive = 0.02
     detach_scorer: bool = True
     """Detach the latents from the scorer's loss."""

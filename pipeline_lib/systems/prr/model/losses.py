@@ -82,8 +82,10 @@ def correctness_loss(scores_BK: Tensor, exact_BK: Tensor) -> Tensor:
     ).mean(1)
 
 
-def ranking_loss(scores_BK: Tensor, losses_BK: Tensor, tau_B: Tensor) -> Tensor:
-    """Cross-entropy [B] between softmax(scores) and softmax(-losses / tau); shift-invariant."""
+def ranking_loss(scores_BK: Tensor, losses_BK: Tensor, tau_B: Tensor | None) -> Tensor:
+    """Cross-entropy [B] between softmax(scores) and softmax(-losses / tau), or the lowest loss if tau is None; shift-invariant."""
+    if tau_B is None:
+        return functional.cross_entropy(scores_BK, losses_BK.argmin(1), reduction="none")
     target_BK = torch.softmax(-losses_BK.detach() / tau_B[:, None], dim=1)
     return -(target_BK * torch.log_softmax(scores_BK, dim=1)).sum(1)
 
@@ -121,13 +123,18 @@ def total_loss(
     terms = {
         "best_of": best_of_k_loss(losses_BK, tau_B, params),
         "correctness": correctness_loss(scores_BK, exact_BK),
-        "ranking": ranking_loss(scores_BK, losses_BK, tau_B.clamp(min=params.ranking_min_tau)),
+        "ranking": ranking_loss(
+            scores_BK,
+            losses_BK,
+            tau_B.clamp(min=params.ranking_min_tau) if params.ranking_target == "soft" else None,
+        ),
         "diversity": diversity_loss(latents_BKSD, margin=params.diversity_margin),
     }
     means = {name: mean_over_real(term_B, batch.real_B) for name, term_B in terms.items()}
     loss = (
         means["best_of"]
-        + params.scorer * (means["correctness"] + params.ranking * means["ranking"])
+        + params.scorer
+        * (params.correctness * means["correctness"] + params.ranking * means["ranking"])
         + params.diversity * means["diversity"]
     )
     shown = {

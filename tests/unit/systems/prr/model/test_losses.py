@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.params.prr import PrrLossParams
 from pipeline_lib.systems.prr.model import losses
 from tests.unit.systems.prr.small_models import random_batch
@@ -171,14 +172,30 @@ def make_answers(num_branches: int) -> tuple[torch.Tensor, torch.Tensor, torch.T
 
 
 def test_the_loss_is_the_sum_of_its_weighted_parts():
-    """best_of + s (correctness + r ranking) + d diversity, with weights that are all different."""
-    params = PrrLossParams(scorer=0.7, ranking=0.3, diversity=0.2, diversity_margin=-1)
+    """best_of + s (c correctness + r ranking) + d diversity, with weights that are all different."""
+    params = PrrLossParams(
+        scorer=0.7, correctness=0.4, ranking=0.3, diversity=0.2, diversity_margin=-1
+    )
     loss, parts = losses.total_loss(*make_answers(3), random_batch(5), params, progress=0.5)
-    scored = parts["correctness"] + 0.3 * parts["ranking"]
+    scored = 0.4 * parts["correctness"] + 0.3 * parts["ranking"]
     expected = parts["best_of"] + 0.7 * scored + 0.2 * parts["diversity"]
     assert loss.item() == pytest.approx(expected.item())
     assert parts["diversity"] > 0
     assert parts["ranking"] > 0
+
+
+def test_the_published_loss_of_the_scorer():
+    """Scores 0 and ln 3 against losses 2 and 1: the second is best, with probability 3/4. Correctness has no weight."""
+    best = losses.ranking_loss(as_row([0.0, LN3]), as_row([2.0, 1.0]), None)
+    assert best.tolist() == [pytest.approx(math.log(4 / 3))]
+    answers, batch = make_answers(3), random_batch(5)
+    params = LATENT_PRESETS["brief"].loss.model_copy(update={"diversity": 0.0})
+    loss, parts = losses.total_loss(*answers, batch, params, progress=0.5)
+    losses_BK = losses.branch_losses(answers[0], batch.labels_BL)
+    assert parts["ranking"].item() == pytest.approx(
+        losses.ranking_loss(answers[1], losses_BK, None).mean().item()
+    )
+    assert loss.item() == pytest.approx((parts["best_of"] + 0.5 * parts["ranking"]).item())
 
 
 @pytest.mark.parametrize(("tau", "used"), [(0.001, 0.5), (0.5, 0.5), (2.0, 2.0)])
