@@ -155,6 +155,9 @@ class PrrTrainParams(Section):
     """Decay of the weight average: .99 for about 1,000 steps, .999 for long runs."""
     checkpoint_every: Count = 250
     log_every: Count = 10
+    evaluate_every: Whole = 250
+    """Steps between evaluations of the averaged weights on a sample of the test split, for the log; 0: never."""
+    evaluate_examples: Count = 128
     threads: Count = 1
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
     processes: Count = 1

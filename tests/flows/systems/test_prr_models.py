@@ -15,7 +15,7 @@ TINY = """
 prr:
   data: {task: sudoku4-two, train_puzzles: 24, test_examples: 10}
   model: {width: 16, heads: 2, hidden_multiple: 8, num_branches: 3, steps: 2}
-  train: {steps: 4, batch_size: 8, checkpoint_every: 2, log_every: 1}
+  train: {steps: 4, batch_size: 8, checkpoint_every: 2, log_every: 1, evaluate_every: 2}
   evaluate: {batch_size: 4, pictures: 2}
 """
 PROFILE = ("--profile", "tiny.yaml")
@@ -48,6 +48,10 @@ def test_from_a_synthetic_task_to_pictures(reasonloop, tmp_path):
     assert study.arms[0].settings == {"model": "model", "branches": 3, "core passes": 6.0}
     assert study.point("scorer", "accuracy").n == 10
     assert len(list((tmp_path / "found" / "pictures").glob("*.svg"))) == 2
+    page = (tmp_path / "found" / "report.html").read_text("utf-8")
+    for curve in ("oracle exact", "scorer exact", "scorer picks lowest loss", "diversity"):
+        assert f"{curve}: 4 steps from" in page
+    assert "test scorer exact: 2 steps from" in page
     code, shown, error = reasonloop("show model --data two --output drawn --examples 3")
     assert (code, error) == (0, "")
     page = (tmp_path / "drawn" / "report.html").read_text("utf-8")

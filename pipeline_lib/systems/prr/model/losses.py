@@ -107,6 +107,25 @@ def mean_over_real(values_B: Tensor, real_B: Tensor) -> Tensor:
     return torch.where(real_B, values_B, 0).sum() / real_B.sum().clamp(min=1)
 
 
+def selection_shares(
+    losses_BK: Tensor, scores_BK: Tensor, exact_BK: Tensor, real_B: Tensor
+) -> dict[str, Tensor]:
+    """Of real rows: with a right branch (oracle), and with a right pick of the scorer, which is of the lowest loss.
+
+    ``scorer_picks_best``: right picks where some branches are right and some wrong; NaN without such rows.
+    """
+    picked_B1 = scores_BK.argmax(1, keepdim=True)
+    right_B = exact_BK.gather(1, picked_B1).squeeze(1)
+    decidable_B = real_B & exact_BK.any(1) & ~exact_BK.all(1)
+    lowest_B = picked_B1.squeeze(1) == losses_BK.argmin(1)
+    return {
+        "oracle_exact": mean_over_real(exact_BK.any(1).float(), real_B),
+        "scorer_exact": mean_over_real(right_B.float(), real_B),
+        "scorer_picks_best": (right_B & decidable_B).sum() / decidable_B.sum(),
+        "scorer_picks_lowest_loss": mean_over_real(lowest_B.float(), real_B),
+    }
+
+
 def total_loss(
     logits_BKLV: Tensor,
     scores_BK: Tensor,
@@ -116,7 +135,7 @@ def total_loss(
     *,
     progress: float,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The scalar training loss, and its detached parts with shares of exact answers to log."""
+    """The scalar training loss, and its detached parts with shares of rows to log."""
     losses_BK = branch_losses(logits_BKLV, batch.labels_BL)
     exact_BK = exact_match(logits_BKLV.detach(), batch.labels_BL)
     tau_B = annealed_temperatures(params, batch.labels_BL, progress=progress)
@@ -138,7 +157,7 @@ def total_loss(
         + params.diversity * means["diversity"]
     )
     shown = {
-        "oracle_exact": mean_over_real(exact_BK.any(1).float(), batch.real_B),
+        **selection_shares(losses_BK, scores_BK, exact_BK, batch.real_B),
         "mean_branch_exact": mean_over_real(exact_BK.float().mean(1), batch.real_B),
         "mean_branch_loss": mean_over_real(losses_BK.mean(1), batch.real_B),
         "tau": mean_over_real(tau_B, batch.real_B),

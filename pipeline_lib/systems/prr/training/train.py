@@ -14,7 +14,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BudgetReachedError, DivergedError
@@ -25,7 +27,13 @@ from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, data_digest, read_set
-from pipeline_lib.systems.prr.model.batches import StepOutput, TrainingBatches
+from pipeline_lib.systems.prr.model.batches import (
+    StepOutput,
+    TrainingBatches,
+    evaluation_batches,
+    labelled_sample,
+)
+from pipeline_lib.systems.prr.model.losses import branch_losses, exact_match, selection_shares
 from pipeline_lib.systems.prr.model.prr import PrrModel
 from pipeline_lib.systems.prr.model.saved_model import (
     KIND,
@@ -40,6 +48,7 @@ from pipeline_lib.systems.prr.training.run_state import (
     Devices,
     RunState,
     SignSgd,
+    averaged_weights,
     averages_of,
     has_finite_weights,
     join_process_group,
@@ -61,6 +70,8 @@ class LatentTraining:
     """Arguments of one training."""
 
     data: PuzzleSet
+    test: PuzzleSet | None = None
+    """Split of which a sample is evaluated during the training, for the log alone."""
     output: pathlib.Path
     """Folder of the trained model."""
     params: PrrParams
@@ -144,6 +155,7 @@ def train_on(  # noqa: PLR0913 - what a training depends on
         return train_latent(
             LatentTraining(
                 data=read_set(data, "train"),
+                test=read_set(data, "test") if params.train.evaluate_every else None,
                 output=output,
                 params=params,
                 seed=seed,
@@ -169,6 +181,11 @@ class _Training:
             rank=devices.rank,
             world=devices.world,
         )
+        self._sample_N = (
+            np.zeros(0, dtype=np.int64)
+            if request.test is None
+            else labelled_sample(request.test, count=params.evaluate_examples, seed=request.seed)
+        )
         model = build_model(
             request.params.model, model_sizes(request.data), loss=request.params.loss
         )
@@ -192,7 +209,8 @@ class _Training:
             late = self._devices.any(time.perf_counter() > deadline)
             ends = state.step == params.steps
             saves = late or state.step % params.checkpoint_every == 0
-            notes = ends or state.step % params.log_every == 0
+            evaluates = len(self._sample_N) and (ends or state.step % params.evaluate_every == 0)
+            notes = ends or evaluates or state.step % params.log_every == 0
             # All ranks must stop together: one alone would leave the others in a collective.
             if (notes or saves) and self._devices.any(
                 not math.isfinite(float(output.loss.detach()))
@@ -202,7 +220,10 @@ class _Training:
             if (ends or saves) and not has_finite_weights(state):
                 raise _diverged(state.step, "weights")
             if notes:
-                metrics = {name: float(part) for name, part in output.parts.items()}
+                shares = self._evaluate_sample() if evaluates and self._devices.is_main else {}
+                logged = {**output.parts, **shares}.items()
+                # A share of no rows is no number, and is left out.
+                metrics = {name: one for name, part in logged if not math.isnan(one := float(part))}
                 # Sorted as in a restored checkpoint: the log is part of the digest.
                 state.log.append(dict(sorted({"step": state.step, **metrics}.items())))
                 if self._request.progress is not None and self._devices.is_main:
@@ -239,6 +260,23 @@ class _Training:
         state.carry = output.carry
         state.step += 1
         return output
+
+    def _evaluate_sample(self) -> dict[str, Tensor]:
+        """Shares of the sample by the averaged weights; names begin with ``test_``."""
+        model, test = self._state.model, self._request.test
+        assert test is not None
+        parts = []
+        # Neither batch size nor steps of `prr.evaluate`: no training depends on them.
+        size = self._request.params.train.batch_size
+        with averaged_weights(model, self._state.averages):
+            for _, rows in evaluation_batches(test, batch_size=size, chosen_N=self._sample_N):
+                batch = rows.to(self._devices.device)
+                output = model.predict(batch)
+                judged = (output.logits_BKLV, batch.labels_BL)
+                losses_BK, exact_BK = branch_losses(*judged), exact_match(*judged)
+                parts.append((losses_BK, output.scores_BK, exact_BK, batch.real_B))
+        columns = map(torch.cat, zip(*parts, strict=True))
+        return {f"test_{name}": share for name, share in selection_shares(*columns).items()}
 
     def _checkpoint(self) -> None:
         folder = self._work / f"checkpoint-{self._state.step}"

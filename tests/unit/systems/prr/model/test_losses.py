@@ -171,6 +171,32 @@ def make_answers(num_branches: int) -> tuple[torch.Tensor, torch.Tensor, torch.T
     return logits_BKLV, scores_BK, latents_BKSD
 
 
+def test_shares_of_the_scorers_picks():
+    """Three rows and one of padding. Picks: 1, 0, 1; lowest loss: 1, 1, 1; right: 1 alone, 1 alone, both.
+
+    The oracle finds 3 of 3, the scorer 2, 1 of the 2 decidable; 2 picks have the lowest loss.
+    """
+    scores_BK = torch.tensor([[0.0, 1.0], [2.0, 1.0], [-1.0, 3.0], [1.0, 0.0]])
+    losses_BK = torch.tensor([[2.0, 1.0], [2.0, 1.0], [0.2, 0.1], [2.0, 1.0]])
+    exact_BK = torch.tensor([[False, True], [False, True], [True, True], [False, True]])
+    real_B = torch.tensor([True, True, True, False])
+    shares = losses.selection_shares(losses_BK, scores_BK, exact_BK, real_B)
+    assert {name: round(one.item(), 3) for name, one in shares.items()} == {
+        "oracle_exact": 1.0,
+        "scorer_exact": 0.667,
+        "scorer_picks_best": 0.5,
+        "scorer_picks_lowest_loss": 0.667,
+    }
+
+
+def test_without_a_decidable_row_there_is_no_share_of_picks():
+    """All branches are wrong: 0 of 0 is NaN, which the log leaves out."""
+    wrong_BK, values_BK = torch.zeros(2, 3, dtype=torch.bool), torch.zeros(2, 3)
+    shares = losses.selection_shares(values_BK, values_BK, wrong_BK, wrong_BK[:, 0] | True)
+    assert shares["scorer_picks_best"].isnan()
+    assert shares["scorer_exact"] == 0
+
+
 def test_the_loss_is_the_sum_of_its_weighted_parts():
     """best_of + s (c correctness + r ranking) + d diversity, with weights that are all different."""
     params = PrrLossParams(
