@@ -121,8 +121,9 @@ class PrrDataParams(Section):
     """Data of a latent model: a synthetic task, or a folder in TRM's format."""
 
     task: Literal[SyntheticTaskName, "folder"] = "sudoku4-two"
-    folder: str | None = None
-    """Folder of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it."""
+    folder: str | tuple[str, ...] | None = None
+    """Folder of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it; or several, which
+    the stage prr-data joins."""
     train_puzzles: Count = 2048
     """Training puzzles of a synthetic task; a folder is used whole."""
     versions: Count = 8
@@ -131,7 +132,7 @@ class PrrDataParams(Section):
 
     @override
     def faults(self) -> Iterator[str]:
-        if (self.task == "folder") != (self.folder is not None):
+        if (self.task == "folder") != bool(self.folder):
             yield (
                 f"task={self.task} with folder={self.folder}; task=folder and a folder go together"
             )

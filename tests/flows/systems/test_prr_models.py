@@ -136,6 +136,10 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
         ("train two --output two", "holds other files"),
         ("train two --output model --set prr.train.batch_size=0", "prr.train.batch_size"),
         ("train two --output model --set execution.report_to=[bells]", "bells is unknown"),
+        (
+            "train two --output model --set execution.run_name=a/b",
+            "execution.run_name: String should",
+        ),
         ("train two --output model --processes 2", "is now --set prr.train.processes=2"),
         (
             "run --workspace work --set prr.train.processes=2",

@@ -36,8 +36,6 @@ def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -
         rl.model_copy(update={"children": chosen.parallel, "tokens": chosen.serial}),
         seed=run.params.seed,
         progress=step_recorder(run.root, stage),
-        trackers=Trackers(
-            names=run.params.execution.report_to, folder=run.workspace.trackers(stage)
-        ),
+        trackers=Trackers.of(run.params.execution, run.workspace.trackers(stage)),
         replaces=True,
     )

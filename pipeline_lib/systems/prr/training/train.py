@@ -9,7 +9,7 @@ import math
 import pathlib
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,6 +21,7 @@ from torch import Tensor
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BudgetReachedError, DivergedError
 from pipeline_lib.params.prr import PrrParams, PrrTrainParams
+from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import checkpoints, manifests
 from pipeline_lib.store.folders import check_output_folder
@@ -118,14 +119,14 @@ def train_on(  # noqa: PLR0913 - what a training depends on
     *,
     seed: int,
     trackers: pathlib.Path | None = None,
-    report_to: Sequence[str] = (),
+    execution: ExecutionParams | None = None,
     phase: str = "prr",
     max_seconds: float | None = None,
     progress: Progress = lambda _step, _total, _metrics: None,
 ) -> Manifest:
     """Train on the training split of the folder ``data``; see :func:`train_latent`.
 
-    Steps are logged as ``phase`` to the trackers in ``report_to``, with their files in ``trackers``, by default beside
+    Steps are logged as ``phase`` to the trackers of ``execution``, with their files in ``trackers``, by default beside
     ``output``. The number of processes is no part of the key: a training may resume with another one, and torchrun gives
     it without the params.
     """
@@ -142,10 +143,10 @@ def train_on(  # noqa: PLR0913 - what a training depends on
     facts = params.model_dump(mode="json")
     place = trackers or output.with_name(f"{output.name}.trackers")
     opening: AbstractContextManager[Progress] = nullcontext(lambda *_: None)
-    if report_to:
-        from pipeline_lib.train.tracking.trackers import log_steps  # noqa: PLC0415 - seconds to import
+    if execution is not None and execution.report_to:
+        from pipeline_lib.train.tracking.trackers import Trackers, log_steps  # noqa: PLC0415 - seconds to import
 
-        opening = log_steps(report_to, place, phase=phase, facts=facts)
+        opening = log_steps(Trackers.of(execution, place), phase=phase, facts=facts)
     with opening as log_step:
 
         def notify(step: int, total: int, metrics: Mapping[str, float]) -> None:
