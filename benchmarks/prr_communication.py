@@ -3,7 +3,7 @@
 All other params are the defaults. Alpha 0 never communicates, so it is one setting; with three seeds a task has 21
 runs. Sudoku has two solutions by default: with one solution (--tasks sudoku6) all settings are near 100 %. ARC is
 ARC-AGI-1 on canvases of 6x6, asked for held-out test pairs of the training set: on the evaluation set, models of this
-size and duration are always wrong.
+size and duration are always wrong. On these a pilot was right in 11 to 13 % (oracle) after 1,677 steps.
 
 Hours on one core, from .14 CPU s a step: 2.2 for sudoku6-two (21 runs of 6 minutes), 4.4 for arc (21 of 12.5), 1.0 for
 sudoku6 (21 of 3); 6.6 by default, and at most 10.5. A run that takes longer than --minutes is stopped at a checkpoint.
@@ -49,7 +49,6 @@ TASKS: Mapping[str, Sequence[str]] = {
         "prr.train={steps: 5000, batch_size: 12, lr: 0.002, weight_decay: 0.1}",
     ),
 }
-ARC = {"test_set": "training", "num_aug": 8, "max_side": 6}
 SHOWN = (
     ("scorer", "accuracy"),
     ("oracle", "accuracy"),
@@ -95,7 +94,8 @@ def run(job: Job, arc: pathlib.Path | None, *, minutes: float, changes: Sequence
         raise SystemExit("--tasks arc needs --arc, the folder data of ARC-AGI-1")
     else:
         subsets = [read_subset(arc, name) for name in ("training", "evaluation")]
-        build_arc(subsets, ArcOptions(**ARC, seed=job.seed), job.data)
+        options = ArcOptions(test_set="training", num_aug=8, max_side=6, seed=job.seed)
+        build_arc(subsets, options, job.data)
     model = job.folder("models")
     try:
         train_on(job.data, model, params.prr, seed=job.seed, max_seconds=60 * minutes)
