@@ -83,15 +83,15 @@ def test_the_seed_decides_the_result(tmp_path):
 
 
 def test_the_averaged_weights_are_evaluated_on_a_sample(tmp_path):
-    """At steps 100 and 200; the last shares are those of the published model, and the weights are not changed by it."""
-    request = small_training(tmp_path / "model", "prr", steps=200, evaluate_every=100)
+    """At steps 40 and 80; the last shares are those of the published model, and the weights are not changed by it."""
+    request = small_training(tmp_path / "model", "prr", steps=80, evaluate_every=40)
     train_latent(request)
     train_latent(replace(request, output=tmp_path / "plain", test=None))
     weights = [(tmp_path / name / WEIGHTS_NAME).read_bytes() for name in ("model", "plain")]
     assert weights[0] == weights[1]
     log = list(read_json_lines(tmp_path / "model" / LOG_NAME))
     evaluated = [row for row in log if "test_scorer_exact" in row]
-    assert [row["step"] for row in evaluated] == [100, 200]
+    assert [row["step"] for row in evaluated] == [40, 80]
     model = load_model(tmp_path / "model", device=torch.device("cpu"))
     chosen_N = labelled_sample(request.test, count=10, seed=request.seed)
     assert len(set(chosen_N.tolist())) == 10
