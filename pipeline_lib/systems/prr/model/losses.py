@@ -83,7 +83,10 @@ def correctness_loss(scores_BK: Tensor, exact_BK: Tensor) -> Tensor:
 
 
 def ranking_loss(scores_BK: Tensor, losses_BK: Tensor, tau_B: Tensor | None) -> Tensor:
-    """Cross-entropy [B] between softmax(scores) and softmax(-losses / tau), or the lowest loss if tau is None; shift-invariant."""
+    """Cross-entropy [B] between softmax(scores) and softmax(-losses / tau); shift-invariant.
+
+    Without temperatures the target is the branch of the lowest loss.
+    """
     if tau_B is None:
         return functional.cross_entropy(scores_BK, losses_BK.argmin(1), reduction="none")
     target_BK = torch.softmax(-losses_BK.detach() / tau_B[:, None], dim=1)
@@ -110,9 +113,9 @@ def mean_over_real(values_B: Tensor, real_B: Tensor) -> Tensor:
 def selection_shares(
     losses_BK: Tensor, scores_BK: Tensor, exact_BK: Tensor, real_B: Tensor
 ) -> dict[str, Tensor]:
-    """Of real rows: with a right branch (oracle), and with a right pick of the scorer, which is of the lowest loss.
+    """Shares of real rows: some branch is right (oracle), the branch of the highest score is, it has the lowest loss.
 
-    ``scorer_picks_best``: right picks where some branches are right and some wrong; NaN without such rows.
+    ``scorer_picks_best`` is the share of right picks of the rows with right and wrong branches; NaN without such rows.
     """
     picked_B1 = scores_BK.argmax(1, keepdim=True)
     right_B = exact_BK.gather(1, picked_B1).squeeze(1)
