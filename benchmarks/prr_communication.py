@@ -49,14 +49,13 @@ TASKS: Mapping[str, Sequence[str]] = {
         "prr.train={steps: 5000, batch_size: 12, lr: 0.002, weight_decay: 0.1}",
     ),
 }
-SHOWN = (
+COMPARED = (
     ("scorer", "accuracy"),
     ("oracle", "accuracy"),
-    ("confidence", "accuracy"),
-    ("scorer", "picks best"),
     ("scorer", "any solution"),
     ("branches", "solutions found"),
 )
+SHOWN = (*COMPARED, ("confidence", "accuracy"), ("scorer", "picks best"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +115,8 @@ def series_of(cell: Cell, by_seed: Mapping[int, Evaluation]) -> Iterator[Series]
             if (one.arm, one.measure, one.subset) == (base, measure, ALL)
             for key, value in one.values.items()
         }
+        if not values:
+            continue
         settings = {"alpha": cell[0], "interval": cell[1]} if cell != NONE else {"alpha": 0.0}
         arm = Arm(base=base, settings=settings, upper_bound=base == "oracle")
         names = ("communication", base, measure, *map(str, cell))
@@ -125,17 +126,20 @@ def series_of(cell: Cell, by_seed: Mapping[int, Evaluation]) -> Iterator[Series]
 def study_of(task: str, found: Mapping[Cell, Mapping[int, Evaluation]]) -> Study:
     """Every setting minus alpha 0 where both have the same seeds, and the differences over seeds as claims."""
     series = {cell: list(series_of(cell, by_seed)) for cell, by_seed in found.items()}
+    without = {(one.arm.base, one.measure): one for one in series.pop(NONE, [])}
     compared = [
         Contrast(
-            candidate=one, reference=other, seed_names=(*one.seed_names, 0), family=one.measure
+            candidate=one,
+            reference=without[one.arm.base, one.measure],
+            seed_names=(*one.seed_names, 0),
+            family=one.measure,
         )
-        for cell, candidates in series.items()
-        if cell != NONE and NONE in series
-        for one, other in zip(candidates, series[NONE], strict=True)
-        if one.arm.base != "confidence" and one.measure != "picks best"
+        for candidates in series.values()
+        for one in candidates
+        if (one.arm.base, one.measure) in without.keys() & set(COMPARED)
     ]
     evaluate = load_params().evaluate
-    listed = [one for of_cell in series.values() for one in of_cell]
+    listed = [*without.values(), *(one for of_cell in series.values() for one in of_cell)]
     study = make_study("prr", listed, compared, evaluate=evaluate, seed=7, provenance={})
     runs = sum(map(len, found.values()))
     return study.with_claims([f"{task}: {runs} runs", *map(_over_seeds, compared)])
