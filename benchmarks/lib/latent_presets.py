@@ -1,4 +1,4 @@
-"""Settings of PRR and TRM by name, for benchmarks and tests; the profiles prr-brief and prr-trm hold them for runs."""
+"""Settings of PRR and TRM by name, for benchmarks and tests; the profiles prr-published-arc and prr-trm hold them."""
 
 from pipeline_lib.params.prr import PrrLossParams, PrrModelParams
 from pipeline_lib.params.sections import Section
@@ -28,9 +28,12 @@ LATENT_PRESETS = {
             tau_start=0.1,
             tau_end=0.1,
             restart_every=0,
+            correctness=0.0,
             ranking=1.0,
+            ranking_target="best",
             detach_scorer=False,
             diversity=0.1,
+            diversity_margin=-1,
         ),
     ),
     "trm": LatentPreset(
@@ -40,4 +43,4 @@ LATENT_PRESETS = {
         model=PrrModelParams(kind="trm", width=512, heads=8, num_branches=1, mixer="mlp"),
     ),
 }
-"""PRR as tuned here ("ours") and as first described ("brief"); TRM at its published sizes."""
+"""PRR as tuned here ("ours") and as published ("brief"); TRM at its published sizes."""

@@ -238,7 +238,7 @@ def train(
             output.resolve(),
             loaded.prr,
             seed=loaded.seed,
-            report_to=loaded.execution.report_to,
+            execution=loaded.execution,
             max_seconds=seconds_of(minutes),
             progress=moved,
         )

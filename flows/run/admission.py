@@ -57,7 +57,7 @@ def check_trackers(execution: ExecutionParams) -> None:
     if execution.report_to:
         from pipeline_lib.train.tracking.trackers import Trackers  # noqa: PLC0415 - transformers
 
-        Trackers(names=execution.report_to, folder=pathlib.Path()).check()
+        Trackers.of(execution, pathlib.Path()).check()
 
 
 def check_writable(root: pathlib.Path) -> None:

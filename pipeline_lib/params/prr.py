@@ -93,8 +93,13 @@ class PrrLossParams(Section):
     """Steps between reinitialisations of unused branches next to overloaded ones; 0: never."""
     scorer: Annotated[float, Field(ge=0)] = 0.5
     """Weight of the scorer's loss."""
+    correctness: Annotated[float, Field(ge=0)] = 1.0
+    """Weight, within the scorer's loss, of predicting whether a branch is right; 0: the cross-entropy over the branches
+    (ranking) alone, whose scores compare the branches of one example and are no probabilities."""
     ranking: Annotated[float, Field(ge=0)] = 0.5
-    """Weight of the scorer's ranking loss, relative to its loss of predicting correctness."""
+    """Weight of that cross-entropy, within the scorer's loss."""
+    ranking_target: Literal["soft", "best"] = "soft"
+    """Target of that cross-entropy: the softmax of the negative losses over tau, or the branch with the lowest loss."""
     ranking_min_tau: Positive = 0.02
     detach_scorer: bool = True
     """Detach the latents from the scorer's loss."""
@@ -116,8 +121,9 @@ class PrrDataParams(Section):
     """Data of a latent model: a synthetic task, or a folder in TRM's format."""
 
     task: Literal[SyntheticTaskName, "folder"] = "sudoku4-two"
-    folder: str | None = None
-    """Folder of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it."""
+    folder: str | tuple[str, ...] | None = None
+    """Folder of ``task: folder``, as `reasonloop prr build-arc`, build-sudoku and build-maze write it; or several, which
+    the stage prr-data joins."""
     train_puzzles: Count = 2048
     """Training puzzles of a synthetic task; a folder is used whole."""
     versions: Count = 8
@@ -126,7 +132,7 @@ class PrrDataParams(Section):
 
     @override
     def faults(self) -> Iterator[str]:
-        if (self.task == "folder") != (self.folder is not None):
+        if (self.task == "folder") != bool(self.folder):
             yield (
                 f"task={self.task} with folder={self.folder}; task=folder and a folder go together"
             )
@@ -150,6 +156,9 @@ class PrrTrainParams(Section):
     """Decay of the weight average: .99 for about 1,000 steps, .999 for long runs."""
     checkpoint_every: Count = 250
     log_every: Count = 10
+    evaluate_every: Whole = 250
+    """Steps between evaluations of the averaged weights on a sample of the test split, for the log; 0: never."""
+    evaluate_examples: Count = 128
     threads: Count = 1
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
     processes: Count = 1
@@ -166,8 +175,9 @@ class PrrEvaluateParams(Section):
     """Forward passes with ``noise``, each with all branches."""
     noise: Annotated[float, Field(ge=0)] = 0.0
     """Standard deviation of the noise that is added to the latents at every step."""
-    voters: Literal["picked", "all"] = "all"
-    """Votes for an ARC submission: the most confident answer to each version, or the answers of all branches."""
+    voters: Literal["all", "scorer", "confidence"] = "all"
+    """Votes for an ARC submission: the answers of all branches, or of each version the answer with the highest score or
+    confidence."""
     pictures: Whole = 8
     """Test examples that are plotted with the answers of all branches."""
 

@@ -54,6 +54,8 @@ class ExecutionParams(Section):
     resources: ResourceParams = ResourceParams()
     report_to: tuple[str, ...] = ()
     """Experiment trackers of trainings: dvclive, tensorboard, wandb, trackio and others."""
+    run_name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None
+    """Begins the names that trainings have in trackers, and of their folders; null: the phase alone, as in prr-control."""
 
 
 class Params(Section):

@@ -21,13 +21,36 @@ def test_profile_is_valid(profile: str):
     assert params.serve.engine != "url"
 
 
-def test_the_brief_profile_is_the_brief_preset():
-    """Loss and model are those of the preset, except for the size."""
-    small, preset = load_params(profile="prr-brief").prr, LATENT_PRESETS["brief"]
-    assert small.loss == preset.loss
-    sizes = ("width", "heads", "hidden_multiple", "mixer", "prefix_tokens", "num_branches")
-    resized = preset.model.model_copy(update={name: getattr(small.model, name) for name in sizes})
-    assert small.model == resized
+PUBLISHED = {
+    "model": {
+        "width": 256,
+        "heads": 4,
+        "layers": 2,
+        "expansion": 4,
+        "num_branches": 8,
+        "steps": 8,
+        "grad_steps": 2,
+        "alpha": 0.1,
+        "comm_interval": 2,
+        "comm_temperature": 1,
+        "start_noise": 0.1,
+        "prefix_tokens": 16,
+    },
+    "loss": {"tau_start": 0.1, "tau_end": 0.1, "scorer": 0.5, "diversity": 0.1},
+}
+"""hidden_size, num_heads, num_layers, expansion, num_branches, num_steps, grad_steps, comm_alpha, comm_interval, comm_temp,
+init_noise_std, puzzle_emb_len; tau, scorer_weight, diversity_weight."""
+
+
+def test_the_published_profile_is_the_published_form():
+    """The published values, and model and loss of the preset; training is that of prr-arc, votes are the scorer's."""
+    published, arc = (load_params(profile=name).prr for name in ("prr-published-arc", "prr-arc"))
+    preset = LATENT_PRESETS["brief"]
+    assert (published.model, published.loss) == (preset.model, preset.loss)
+    for section, values in PUBLISHED.items():
+        assert getattr(published, section).model_dump(include={*values}) == values
+    assert published.train == arc.train
+    assert published.evaluate == arc.evaluate.model_copy(update={"voters": "scorer"})
 
 
 @pytest.mark.parametrize(("preset", "mixer"), [("trm", "attention"), ("trm-mlp", "mlp")])

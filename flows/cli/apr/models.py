@@ -125,7 +125,7 @@ def train(
     from pipeline_lib.train.tracking.trackers import trackers_beside  # noqa: PLC0415 - as above
 
     output = output.resolve()
-    trackers = trackers_beside(output, loaded.execution.report_to)
+    trackers = trackers_beside(output, loaded.execution)
     with progress_bar(f"train {kind}") as moved:
         manifest = train_on_traces(
             data.resolve(),
@@ -172,7 +172,7 @@ def rl(
     from pipeline_lib.train.tracking.trackers import trackers_beside  # noqa: PLC0415 - as above
 
     output = output.resolve()
-    trackers = trackers_beside(output, loaded.execution.report_to)
+    trackers = trackers_beside(output, loaded.execution)
     with progress_bar("rl", _say_step) as moved:
         manifest = train_by_rl(
             model.resolve(),

@@ -150,7 +150,7 @@ def train_actor(
             seed=params.seed,
             key=key,
             progress=progress,
-            trackers=Trackers(names=params.execution.report_to, folder=training.trackers),
+            trackers=Trackers.of(params.execution, training.trackers),
         )
     )
     if peers:

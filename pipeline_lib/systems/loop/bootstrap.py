@@ -44,7 +44,5 @@ def bootstrap(run: Run) -> None:
         key=key,
         problems=worked.train,
         progress=step_recorder(run.root, "bootstrap"),
-        trackers=Trackers(
-            names=run.params.execution.report_to, folder=workspace.trackers("bootstrap")
-        ),
+        trackers=Trackers.of(run.params.execution, workspace.trackers("bootstrap")),
     )

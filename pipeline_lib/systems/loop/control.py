@@ -47,7 +47,7 @@ def control(run: Run) -> None:
     )
     if manifests.current(workspace.control, kind=policies.KIND, key=key):
         return
-    trackers = Trackers(names=run.params.execution.report_to, folder=workspace.trackers("control"))
+    trackers = Trackers.of(run.params.execution, workspace.trackers("control"))
     trackers.check()
     with record_steps(run.root, "control", key=key) as progress:
         train_control(

@@ -21,6 +21,7 @@ from pipeline_lib.study.pages.page import (
     write_page,
 )
 from pipeline_lib.study.pages.tables import Table, mapping_table, markdown
+from pipeline_lib.study.pages.training_curves import training_plots
 from pipeline_lib.study.pages.wording import count, percent, words
 from pipeline_lib.study.policies import Flips, PathCounts
 from pipeline_lib.study.provenance import read_revision
@@ -108,7 +109,7 @@ def write_report(
     flips = Flips.between(
         *(run.values[run.arms[name], "pass@1", ALL] for name in ("base", "trained"))
     )
-    training = plots.training_plots(run.training_log, _TRAINING_CURVES)
+    training = training_plots(run.training_log, _TRAINING_CURVES)
     curves = pass_at_k_curves(run)
     curve = plots.pass_at_k_plot(curves)
     page = Page(

@@ -50,9 +50,7 @@ def train(run: Run) -> None:
         stored=[Path.from_row(row) for row in shards.iter_table(paths)] if is_stored else (),
         seed=seed,
         key=key,
-        trackers=Trackers(
-            names=params.execution.report_to, folder=workspace.trackers(f"round-{number}")
-        ),
+        trackers=Trackers.of(params.execution, workspace.trackers(f"round-{number}")),
     )
     with record_steps(run.root, "train", key=key) as progress:
         train_policy(replace(request, progress=progress))

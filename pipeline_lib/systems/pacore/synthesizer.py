@@ -102,7 +102,7 @@ def train_synthesizer(
             seed=params.seed,
             key=_key(base, [*cold_start, *rows], train, params),
             progress=progress,
-            trackers=trackers_beside(output, params.execution.report_to),
+            trackers=trackers_beside(output, params.execution),
         )
 
     if is_online and settings.filter_draws:

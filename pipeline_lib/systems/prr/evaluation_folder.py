@@ -9,7 +9,7 @@ from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store import manifests
-from pipeline_lib.store.files import write_text
+from pipeline_lib.store.files import read_json_lines, write_text
 from pipeline_lib.store.folders import check_output_folder, replaced
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
@@ -34,7 +34,12 @@ from pipeline_lib.systems.prr.evaluation.evaluate import (
     predict_batches,
 )
 from pipeline_lib.systems.prr.evaluation.pictures import example_svg
-from pipeline_lib.systems.prr.model.saved_model import check_compatible, load_model, read_config
+from pipeline_lib.systems.prr.model.saved_model import (
+    LOG_NAME,
+    check_compatible,
+    load_model,
+    read_config,
+)
 from pipeline_lib.systems.prr.study import (
     PICTURES_NAME,
     TRANSDUCTIVE,
@@ -107,7 +112,9 @@ def evaluate_on(  # noqa: PLR0913 - what an evaluation depends on
         )
         write_study(fresh, study, series, puzzles(test))
         write_attempts(fresh / ATTEMPTS_KIND, attempts(found, series))
-        write_page(fresh / REPORT_NAME, study, prr_page(study, fresh, is_arc=is_arc_folder(data)))
+        log = list(read_json_lines(models[0] / LOG_NAME))
+        page = prr_page(study, fresh, is_arc=is_arc_folder(data), log=log)
+        write_page(fresh / REPORT_NAME, study, page)
         return manifests.seal(fresh, kind=KIND, key=key)
 
 

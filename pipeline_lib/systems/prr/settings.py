@@ -8,9 +8,9 @@ from pipeline_lib.systems.stage import Run
 
 
 def puzzles_of(run: Run) -> pathlib.Path:
-    """Folder of the puzzles: the given one, or the workspace's."""
+    """Folder of the puzzles: the given one, or the workspace's, which joins several."""
     folder = run.params.prr.data.folder
-    return pathlib.Path(folder).resolve() if folder else run.workspace.prr.data
+    return pathlib.Path(folder).resolve() if isinstance(folder, str) else run.workspace.prr.data
 
 
 def control_params(params: PrrParams) -> PrrParams | None:

@@ -16,7 +16,7 @@ PRR = System(
     stages=(
         Stage(
             name="prr-data",
-            summary="Generate the puzzles, unless a folder is given.",
+            summary="Generate the puzzles or join folders, unless one folder is given.",
             modules=("pipeline_lib.systems.prr.work.data",),
             function="make_data",
             params=("seed", "prr.data"),

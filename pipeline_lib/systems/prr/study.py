@@ -19,8 +19,9 @@ from pipeline_lib.records import Row
 from pipeline_lib.study.attempts import Attempt, Cost
 from pipeline_lib.study.headline import claims_of
 from pipeline_lib.study.pages.figures import Plot
-from pipeline_lib.study.pages.page import Example, Page, Paper
+from pipeline_lib.study.pages.page import Example, Page, Paper, Section
 from pipeline_lib.study.pages.tables import Table, mapping_table
+from pipeline_lib.study.pages.training_curves import training_plots
 from pipeline_lib.study.study import ALL, Arm, Contrast, Series, Study, arm_names, make_study
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet
 from pipeline_lib.systems.prr.evaluation.answers import (
@@ -55,8 +56,15 @@ _UNSCORED = (
 )
 _ARC_NOTES = (
     "Each version of a test input counts as a problem, so the intervals are narrower than over puzzles. The votes "
-    "of all versions of a test input give its two submitted answers: picked counts the most confident branch of each "
-    "version, all counts every branch."
+    "of all versions of a test input give its two submitted answers: all counts every branch, scorer and confidence "
+    "the branch of each version that they prefer."
+)
+_SHARES = ("oracle_exact", "scorer_exact", "scorer_picks_best", "scorer_picks_lowest_loss")
+_CURVES = (*_SHARES, "diversity", *(f"test_{name}" for name in _SHARES))
+_TRAINING = (
+    "Shares of each logged batch with the weights of its step, and of a sample of the test split (test) with averaged "
+    "weights; picks best: right picks where some branches are right and some wrong; diversity: mean excess of the cosine "
+    "of two branches over its margin, 0 if they differ."
 )
 _FRAMES = (
     "In the pictures of examples a green frame marks an answer that is right at every labelled position, "
@@ -250,13 +258,17 @@ def _flat(figures: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     return found
 
 
-def prr_page(study: Study, folder: pathlib.Path, *, is_arc: bool) -> Page:
-    """The page, with the pictures of ``folder``."""
+def prr_page(
+    study: Study, folder: pathlib.Path, *, is_arc: bool, log: Sequence[Mapping[str, float]] = ()
+) -> Page:
+    """The page, with the pictures of ``folder`` and curves of the training that wrote ``log``."""
+    curves = training_plots(log, _CURVES)
     return Page(
         title="parallel latent branches (PRR)",
         paper=_PAPER,
         notes=[_FRAMES, *([_ARC_NOTES] if is_arc else [])],
         tables=figure_tables(study),
+        sections=[Section(title="Training", notes=[_TRAINING], plots=curves)] if curves else [],
         examples=[_example(path) for path in sorted((folder / PICTURES_NAME).glob("*.svg"))],
     )
 

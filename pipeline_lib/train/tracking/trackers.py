@@ -15,6 +15,7 @@ from transformers.integrations import integration_utils
 from typing_extensions import override
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.store.files import write_text
 
 if TYPE_CHECKING:
@@ -32,6 +33,13 @@ class Trackers:
     names: Sequence[str]
     """Their names in transformers: dvclive, tensorboard, wandb, trackio, ..."""
     folder: pathlib.Path
+    run_name: str | None = None
+    """Begins the names of runs; None: a run has the name of its phase."""
+
+    @classmethod
+    def of(cls, execution: ExecutionParams, folder: pathlib.Path) -> "Trackers":
+        """The trackers of the params, with their files in ``folder``."""
+        return cls(names=execution.report_to, folder=folder, run_name=execution.run_name)
 
     def check(self) -> None:
         """Refuse unknown names, and trackers whose package is missing.
@@ -56,45 +64,46 @@ class Trackers:
                     f"execution.report_to: {name}: {' '.join(str(error).split())}"
                 ) from error
 
+    def _run(self, phase: str) -> str:
+        return phase if self.run_name is None else f"{self.run_name}-{phase}"
+
     def settings(self, phase: str) -> dict[str, Any]:
         """Arguments of a trainer for the trackers that write no files."""
         other = [name for name in self.names if name not in _FILE_TRACKERS]
-        return {"report_to": other or "none", "run_name": phase, "project": "reasonloop"}
+        return {"report_to": other or "none", "run_name": self._run(phase), "project": "reasonloop"}
 
     def callbacks(self, phase: str) -> list[TrainerCallback]:
-        """Callbacks of the trackers that write files, each to a folder for the phase."""
+        """Callbacks of the trackers that write files, each to a folder for the phase, named as the run."""
         return [
             callback
             for name, make in _FILE_TRACKERS.items()
             if name in self.names
-            for callback in make(self.folder / name / phase)
+            for callback in make(self.folder / name / self._run(phase))
         ]
 
 
-def trackers_beside(output: pathlib.Path, names: Sequence[str]) -> Trackers:
+def trackers_beside(output: pathlib.Path, execution: ExecutionParams) -> Trackers:
     """The trackers of a training without a workspace, with their files in OUTPUT.trackers.
 
     Raises:
         BadInputError: as `Trackers.check`.
     """
-    trackers = Trackers(names=names, folder=output.with_name(f"{output.name}.trackers"))
+    trackers = Trackers.of(execution, output.with_name(f"{output.name}.trackers"))
     trackers.check()
     return trackers
 
 
 @contextmanager
-def log_steps(
-    names: Sequence[str], folder: pathlib.Path, *, phase: str, facts: Mapping[str, Any]
-) -> Iterator[LogStep]:
+def log_steps(trackers: Trackers, *, phase: str, facts: Mapping[str, Any]) -> Iterator[LogStep]:
     """Yield a function that logs a step as a trainer would, for a loop without one.
 
-    Trackers are opened by the first step, and closed at the end, after errors as well. ``phase`` is the name of the
-    run, ``facts`` are its params as JSON values.
+    Trackers are opened by the first step, and closed at the end, after errors as well. ``facts`` are the params of the
+    run as JSON values.
 
     Raises:
         BadInputError: as `Trackers.check`.
     """
-    trackers, state = Trackers(names=names, folder=folder), TrainerState()
+    state = TrainerState()
     trackers.check()
     callbacks: list[TrainerCallback] = []
     settings: list[_Settings] = []
@@ -106,9 +115,11 @@ def log_steps(
     def log(step: int, total: int, metrics: Mapping[str, float]) -> None:
         if not callbacks:
             # Not earlier: under torchrun, TrainingArguments need the process group.
-            settings.append(_Settings(output_dir=str(folder), **trackers.settings(phase)))
+            settings.append(_Settings(output_dir=str(trackers.folder), **trackers.settings(phase)))
             settings[0].facts = facts
-            callbacks.extend(_KNOWN[name]() for name in names if name not in _FILE_TRACKERS)
+            callbacks.extend(
+                _KNOWN[name]() for name in trackers.names if name not in _FILE_TRACKERS
+            )
             callbacks.extend(trackers.callbacks(phase))
             send("on_train_begin")
         state.global_step, state.max_steps = step, total

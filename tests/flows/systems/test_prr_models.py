@@ -15,7 +15,7 @@ TINY = """
 prr:
   data: {task: sudoku4-two, train_puzzles: 24, test_examples: 10}
   model: {width: 16, heads: 2, hidden_multiple: 8, num_branches: 3, steps: 2}
-  train: {steps: 4, batch_size: 8, checkpoint_every: 2, log_every: 1}
+  train: {steps: 4, batch_size: 8, checkpoint_every: 2, log_every: 1, evaluate_every: 2}
   evaluate: {batch_size: 4, pictures: 2}
 """
 PROFILE = ("--profile", "tiny.yaml")
@@ -48,6 +48,10 @@ def test_from_a_synthetic_task_to_pictures(reasonloop, tmp_path):
     assert study.arms[0].settings == {"model": "model", "branches": 3, "core passes": 6.0}
     assert study.point("scorer", "accuracy").n == 10
     assert len(list((tmp_path / "found" / "pictures").glob("*.svg"))) == 2
+    page = (tmp_path / "found" / "report.html").read_text("utf-8")
+    for curve in ("oracle exact", "scorer exact", "scorer picks lowest loss", "diversity"):
+        assert f"{curve}: 4 steps from" in page
+    assert "test scorer exact: 2 steps from" in page
     code, shown, error = reasonloop("show model --data two --output drawn --examples 3")
     assert (code, error) == (0, "")
     page = (tmp_path / "drawn" / "report.html").read_text("utf-8")
@@ -132,6 +136,10 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
         ("train two --output two", "holds other files"),
         ("train two --output model --set prr.train.batch_size=0", "prr.train.batch_size"),
         ("train two --output model --set execution.report_to=[bells]", "bells is unknown"),
+        (
+            "train two --output model --set execution.run_name=a/b",
+            "execution.run_name: String should",
+        ),
         ("train two --output model --processes 2", "is now --set prr.train.processes=2"),
         (
             "run --workspace work --set prr.train.processes=2",
@@ -143,6 +151,10 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
         ("evaluate model --control model --data two --output found", "3 branches; the control"),
         ("evaluate model model --data two --output found", "--ensemble-checkpoints"),
         ("evaluate model --data two --output found --set prr.evaluate.rollouts=2", "set noise"),
+        (
+            "evaluate model --data two --output found --set prr.evaluate.voters=picked",
+            "voters: Input should be 'all', 'scorer' or 'confidence' (got 'picked')",
+        ),
         ("build-synthetic --output other --set prr.data.task=folder", "go together"),
     ],
 )

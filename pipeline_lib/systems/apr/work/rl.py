@@ -45,8 +45,6 @@ def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -
         lora=run.params.apr.model.lora,
         serve=run.params.serve,
         progress=step_recorder(run.root, stage),
-        trackers=Trackers(
-            names=run.params.execution.report_to, folder=run.workspace.trackers(stage)
-        ),
+        trackers=Trackers.of(run.params.execution, run.workspace.trackers(stage)),
         replaces=True,
     )

@@ -37,8 +37,6 @@ def _train(run: Run, kind: str, output: pathlib.Path, *, stage: str) -> None:
         run.params.apr,
         seed=run.params.seed,
         progress=step_recorder(run.root, stage),
-        trackers=Trackers(
-            names=run.params.execution.report_to, folder=run.workspace.trackers(stage)
-        ),
+        trackers=Trackers.of(run.params.execution, run.workspace.trackers(stage)),
         replaces=True,
     )

@@ -53,5 +53,5 @@ def _shown(run: Run, name: str) -> dict[str, Any]:
     folder = run.workspace.trackers(f"{_STAGE}-{name}")
     return {
         "progress": step_recorder(run.root, _STAGE, label=f"{_STAGE} {name}"),
-        "trackers": Trackers(names=run.params.execution.report_to, folder=folder),
+        "trackers": Trackers.of(run.params.execution, folder),
     }

@@ -75,7 +75,7 @@ def train_on_file(
                 },
             ),
             progress=progress,
-            trackers=trackers_beside(output, params.execution.report_to),
+            trackers=trackers_beside(output, params.execution),
         )
     )
 

@@ -223,6 +223,7 @@ def cover_batch(answers: BranchAnswers, right_BAL: AnswerTokens) -> CoveredRows:
 def branch_figures(rows: JudgedRows) -> dict[str, float]:
     """Figures of several branches besides their accuracy; empty without rows, or for a single branch.
 
+    ``scorer picks lowest loss``: share of rows.
     ``decidable``: share of rows with right and wrong branches. ``usage entropy``: normalised entropy of the branch
     with the lowest loss, 1 if uniform. ``distinct outputs``: answers per row, 1 to K. ``disagreement``: share of
     labels at which two branches differ, mean over pairs.
@@ -233,6 +234,7 @@ def branch_figures(rows: JudgedRows) -> dict[str, float]:
     shares = [count / num_rows for count in np.bincount(rows.best_B).tolist() if count]
     return {
         "decidable": int(decidable(rows).sum()) / num_rows,
+        "scorer picks lowest loss": float((rows.picked["scorer"] == rows.best_B).mean()),
         "usage entropy": -sum(one * math.log(one) for one in shares) / math.log(num_branches),
         "distinct outputs": rows.distinct / num_rows,
         "disagreement": rows.disagreement / num_rows,

@@ -1,8 +1,8 @@
 """ARC: predictions for all versions of a puzzle vote; the two top-ranked grids are submitted.
 
 Each prediction is cropped, mapped back by inverting its version's augmentation, and counts as one vote for a grid. The
-grids of a test input are ranked by votes, then by mean confidence. Two tallies are kept: one vote per version (its most
-confident branch), or one per branch.
+grids of a test input are ranked by votes, then by mean confidence. Three tallies are kept: one vote per branch (all), or
+one per version, by its branch with the highest score (scorer) or confidence.
 
 Legend: N examples of a test split, L tokens, B rows, K branches.
 """
@@ -10,7 +10,7 @@ Legend: N examples of a test split, L tokens, B rows, K branches.
 import pathlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,10 @@ from pipeline_lib.systems.prr.data.grids import (
     grid_to_array,
     parse_version,
 )
+from pipeline_lib.systems.prr.evaluation.answers import BranchIndices
 from pipeline_lib.systems.prr.evaluation.evaluate import PredictedBatch
 
-Voters = Literal["picked", "all"]
+Voters = Literal["all", "scorer", "confidence"]
 Attempts = dict[str, list[list[int]]]
 """Two attempts at one test input by name, ``attempt_1`` and ``attempt_2``, as JSON values."""
 PASS_KS = (1, 2, 5, 10, 100, 1000)
@@ -69,24 +70,28 @@ class ArcVotes:
     def __init__(self, folder: pathlib.Path, data: PuzzleSet) -> None:
         self._puzzles = read_test_puzzles(folder)
         self._asked_N = resolve_inputs(data, read_identifiers(folder), self._puzzles)
-        self._tallies: dict[Voters, GridVotes] = {"picked": GridVotes(), "all": GridVotes()}
+        self._tallies: dict[Voters, GridVotes] = {name: GridVotes() for name in get_args(Voters)}
 
     def add(self, part: PredictedBatch) -> None:
-        """Count the answers of a batch; answers without a grid are not votes."""
+        """Count the answers of a batch; answers without a grid are neither votes nor picks."""
         confidences_BK = part.answers.confidences_BK
-        picked_B = confidences_BK.argmax(1)
+        scores_BK = np.where(np.isfinite(confidences_BK), part.answers.scores_BK, -np.inf)
+        picked: dict[Voters, BranchIndices] = {
+            "scorer": scores_BK.argmax(1),
+            "confidence": confidences_BK.argmax(1),
+        }
         for row, (asked, version) in enumerate(self._asked_N[part.start : part.stop]):
             for branch in np.flatnonzero(np.isfinite(confidences_BK[row])).tolist():
                 grid = restore_grid(part.answers.tokens_BKL[row, branch], version)
                 if grid is None:
                     continue
                 confidence = float(confidences_BK[row, branch])
-                self._tallies["all"].add(asked, grid, confidence=confidence)
-                if branch == picked_B[row]:
-                    self._tallies["picked"].add(asked, grid, confidence=confidence)
+                for voters, tally in self._tallies.items():
+                    if voters == "all" or branch == picked[voters][row]:
+                        tally.add(asked, grid, confidence=confidence)
 
     def metrics(self) -> dict[str, Any]:
-        """pass@k of both tallies over the puzzles with known test outputs, if there are any."""
+        """pass@k of each tally over the puzzles with known test outputs, if there are any."""
         solutions = known_solutions(self._puzzles)
         figures: dict[str, Any] = {
             "test puzzles": len(self._puzzles),

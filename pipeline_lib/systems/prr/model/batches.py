@@ -146,6 +146,13 @@ def _pick(starts: npt.NDArray[np.int32], of_B: Ints, draws_B: npt.NDArray[np.flo
     return picked
 
 
+def labelled_sample(data: PuzzleSet, *, count: int, seed: int) -> Ints:
+    """Places of at most ``count`` examples with labels, drawn by the seed, in file order."""
+    labelled = np.flatnonzero((data.labels_NL != IGNORED_LABEL).any(1))
+    drawn = child_generator(seed, "latent", "sample").permutation(labelled)[:count]
+    return np.sort(drawn)
+
+
 def _batch(data: PuzzleSet, examples_B: Ints, ids_B: npt.NDArray[np.int32]) -> Batch:
     return Batch(
         inputs_BL=torch.from_numpy(data.inputs_NL[examples_B].astype(np.int64)),
@@ -155,11 +162,14 @@ def _batch(data: PuzzleSet, examples_B: Ints, ids_B: npt.NDArray[np.int32]) -> B
     )
 
 
-def evaluation_batches(data: PuzzleSet, *, batch_size: int) -> Iterator[tuple[range, Batch]]:
-    """All examples once, in file order, with their places; the last batch is filled up by padding rows."""
+def evaluation_batches(
+    data: PuzzleSet, *, batch_size: int, chosen_N: Ints | None = None
+) -> Iterator[tuple[range, Batch]]:
+    """All examples in file order, or the chosen, with their places; the last batch is filled up by padding rows."""
     ids_N = data.example_identifiers
-    for start in range(0, len(data.inputs_NL), batch_size):
-        places = range(start, min(start + batch_size, len(data.inputs_NL)))
-        rows_B = np.minimum(np.arange(start, start + batch_size), places[-1])
+    chosen_N = np.arange(len(data.inputs_NL)) if chosen_N is None else chosen_N
+    for start in range(0, len(chosen_N), batch_size):
+        places = range(start, min(start + batch_size, len(chosen_N)))
+        rows_B = chosen_N[np.minimum(np.arange(start, start + batch_size), places[-1])]
         batch = _batch(data, rows_B, ids_N[rows_B])
         yield places, replace(batch, real_B=torch.arange(batch_size) < len(places))

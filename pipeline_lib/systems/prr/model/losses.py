@@ -82,8 +82,13 @@ def correctness_loss(scores_BK: Tensor, exact_BK: Tensor) -> Tensor:
     ).mean(1)
 
 
-def ranking_loss(scores_BK: Tensor, losses_BK: Tensor, tau_B: Tensor) -> Tensor:
-    """Cross-entropy [B] between softmax(scores) and softmax(-losses / tau); shift-invariant."""
+def ranking_loss(scores_BK: Tensor, losses_BK: Tensor, tau_B: Tensor | None) -> Tensor:
+    """Cross-entropy [B] between softmax(scores) and softmax(-losses / tau); shift-invariant.
+
+    Without temperatures the target is the branch of the lowest loss.
+    """
+    if tau_B is None:
+        return functional.cross_entropy(scores_BK, losses_BK.argmin(1), reduction="none")
     target_BK = torch.softmax(-losses_BK.detach() / tau_B[:, None], dim=1)
     return -(target_BK * torch.log_softmax(scores_BK, dim=1)).sum(1)
 
@@ -105,6 +110,25 @@ def mean_over_real(values_B: Tensor, real_B: Tensor) -> Tensor:
     return torch.where(real_B, values_B, 0).sum() / real_B.sum().clamp(min=1)
 
 
+def selection_shares(
+    losses_BK: Tensor, scores_BK: Tensor, exact_BK: Tensor, real_B: Tensor
+) -> dict[str, Tensor]:
+    """Shares of real rows: some branch is right (oracle), the branch of the highest score is, it has the lowest loss.
+
+    ``scorer_picks_best`` is the share of right picks of the rows with right and wrong branches; NaN without such rows.
+    """
+    picked_B1 = scores_BK.argmax(1, keepdim=True)
+    right_B = exact_BK.gather(1, picked_B1).squeeze(1)
+    decidable_B = real_B & exact_BK.any(1) & ~exact_BK.all(1)
+    lowest_B = picked_B1.squeeze(1) == losses_BK.argmin(1)
+    return {
+        "oracle_exact": mean_over_real(exact_BK.any(1).float(), real_B),
+        "scorer_exact": mean_over_real(right_B.float(), real_B),
+        "scorer_picks_best": (right_B & decidable_B).sum() / decidable_B.sum(),
+        "scorer_picks_lowest_loss": mean_over_real(lowest_B.float(), real_B),
+    }
+
+
 def total_loss(
     logits_BKLV: Tensor,
     scores_BK: Tensor,
@@ -114,24 +138,29 @@ def total_loss(
     *,
     progress: float,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The scalar training loss, and its detached parts with shares of exact answers to log."""
+    """The scalar training loss, and its detached parts with shares of rows to log."""
     losses_BK = branch_losses(logits_BKLV, batch.labels_BL)
     exact_BK = exact_match(logits_BKLV.detach(), batch.labels_BL)
     tau_B = annealed_temperatures(params, batch.labels_BL, progress=progress)
     terms = {
         "best_of": best_of_k_loss(losses_BK, tau_B, params),
         "correctness": correctness_loss(scores_BK, exact_BK),
-        "ranking": ranking_loss(scores_BK, losses_BK, tau_B.clamp(min=params.ranking_min_tau)),
+        "ranking": ranking_loss(
+            scores_BK,
+            losses_BK,
+            tau_B.clamp(min=params.ranking_min_tau) if params.ranking_target == "soft" else None,
+        ),
         "diversity": diversity_loss(latents_BKSD, margin=params.diversity_margin),
     }
     means = {name: mean_over_real(term_B, batch.real_B) for name, term_B in terms.items()}
     loss = (
         means["best_of"]
-        + params.scorer * (means["correctness"] + params.ranking * means["ranking"])
+        + params.scorer
+        * (params.correctness * means["correctness"] + params.ranking * means["ranking"])
         + params.diversity * means["diversity"]
     )
     shown = {
-        "oracle_exact": mean_over_real(exact_BK.any(1).float(), batch.real_B),
+        **selection_shares(losses_BK, scores_BK, exact_BK, batch.real_B),
         "mean_branch_exact": mean_over_real(exact_BK.float().mean(1), batch.real_B),
         "mean_branch_loss": mean_over_real(losses_BK.mean(1), batch.real_B),
         "tau": mean_over_real(tau_B, batch.real_B),

@@ -208,6 +208,19 @@ def update_averages(averages: Mapping[str, Tensor], model: nn.Module, *, decay: 
     torch._foreach_lerp_([*averages.values()], [parameters[name] for name in averages], 1 - decay)
 
 
+@contextmanager
+def averaged_weights(model: nn.Module, averages: Mapping[str, Tensor]) -> Iterator[None]:
+    """The model with its averages as weights, in evaluation mode; both are undone at the end."""
+    own = averages_of(model)
+    model.load_state_dict(averages, strict=False)
+    model.eval()
+    try:
+        yield
+    finally:
+        model.load_state_dict(own, strict=False)
+        model.train()
+
+
 TENSORS_NAME = "state.safetensors"
 FACTS_NAME = "state.json"
 

@@ -9,23 +9,32 @@ import math
 import pathlib
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.errors import BudgetReachedError, DivergedError
 from pipeline_lib.params.prr import PrrParams, PrrTrainParams
+from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store import checkpoints, manifests
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.prr.data.dataset_files import PuzzleSet, data_digest, read_set
-from pipeline_lib.systems.prr.model.batches import StepOutput, TrainingBatches
+from pipeline_lib.systems.prr.model.batches import (
+    StepOutput,
+    TrainingBatches,
+    evaluation_batches,
+    labelled_sample,
+)
+from pipeline_lib.systems.prr.model.losses import branch_losses, exact_match, selection_shares
 from pipeline_lib.systems.prr.model.prr import PrrModel
 from pipeline_lib.systems.prr.model.saved_model import (
     KIND,
@@ -40,6 +49,7 @@ from pipeline_lib.systems.prr.training.run_state import (
     Devices,
     RunState,
     SignSgd,
+    averaged_weights,
     averages_of,
     has_finite_weights,
     join_process_group,
@@ -61,6 +71,8 @@ class LatentTraining:
     """Arguments of one training."""
 
     data: PuzzleSet
+    test: PuzzleSet | None = None
+    """Split of which a sample is evaluated during the training, for the log alone."""
     output: pathlib.Path
     """Folder of the trained model."""
     params: PrrParams
@@ -107,14 +119,14 @@ def train_on(  # noqa: PLR0913 - what a training depends on
     *,
     seed: int,
     trackers: pathlib.Path | None = None,
-    report_to: Sequence[str] = (),
+    execution: ExecutionParams | None = None,
     phase: str = "prr",
     max_seconds: float | None = None,
     progress: Progress = lambda _step, _total, _metrics: None,
 ) -> Manifest:
     """Train on the training split of the folder ``data``; see :func:`train_latent`.
 
-    Steps are logged as ``phase`` to the trackers in ``report_to``, with their files in ``trackers``, by default beside
+    Steps are logged as ``phase`` to the trackers of ``execution``, with their files in ``trackers``, by default beside
     ``output``. The number of processes is no part of the key: a training may resume with another one, and torchrun gives
     it without the params.
     """
@@ -131,10 +143,10 @@ def train_on(  # noqa: PLR0913 - what a training depends on
     facts = params.model_dump(mode="json")
     place = trackers or output.with_name(f"{output.name}.trackers")
     opening: AbstractContextManager[Progress] = nullcontext(lambda *_: None)
-    if report_to:
-        from pipeline_lib.train.tracking.trackers import log_steps  # noqa: PLC0415 - seconds to import
+    if execution is not None and execution.report_to:
+        from pipeline_lib.train.tracking.trackers import Trackers, log_steps  # noqa: PLC0415 - seconds to import
 
-        opening = log_steps(report_to, place, phase=phase, facts=facts)
+        opening = log_steps(Trackers.of(execution, place), phase=phase, facts=facts)
     with opening as log_step:
 
         def notify(step: int, total: int, metrics: Mapping[str, float]) -> None:
@@ -144,6 +156,7 @@ def train_on(  # noqa: PLR0913 - what a training depends on
         return train_latent(
             LatentTraining(
                 data=read_set(data, "train"),
+                test=read_set(data, "test") if params.train.evaluate_every else None,
                 output=output,
                 params=params,
                 seed=seed,
@@ -169,6 +182,11 @@ class _Training:
             rank=devices.rank,
             world=devices.world,
         )
+        self._sample_N = (
+            np.zeros(0, dtype=np.int64)
+            if request.test is None
+            else labelled_sample(request.test, count=params.evaluate_examples, seed=request.seed)
+        )
         model = build_model(
             request.params.model, model_sizes(request.data), loss=request.params.loss
         )
@@ -192,7 +210,8 @@ class _Training:
             late = self._devices.any(time.perf_counter() > deadline)
             ends = state.step == params.steps
             saves = late or state.step % params.checkpoint_every == 0
-            notes = ends or state.step % params.log_every == 0
+            evaluates = len(self._sample_N) and (ends or state.step % params.evaluate_every == 0)
+            notes = ends or evaluates or state.step % params.log_every == 0
             # All ranks must stop together: one alone would leave the others in a collective.
             if (notes or saves) and self._devices.any(
                 not math.isfinite(float(output.loss.detach()))
@@ -202,7 +221,10 @@ class _Training:
             if (ends or saves) and not has_finite_weights(state):
                 raise _diverged(state.step, "weights")
             if notes:
-                metrics = {name: float(part) for name, part in output.parts.items()}
+                shares = self._evaluate_sample() if evaluates and self._devices.is_main else {}
+                logged = {**output.parts, **shares}.items()
+                # A share of no rows is no number, and is left out.
+                metrics = {name: one for name, part in logged if not math.isnan(one := float(part))}
                 # Sorted as in a restored checkpoint: the log is part of the digest.
                 state.log.append(dict(sorted({"step": state.step, **metrics}.items())))
                 if self._request.progress is not None and self._devices.is_main:
@@ -239,6 +261,23 @@ class _Training:
         state.carry = output.carry
         state.step += 1
         return output
+
+    def _evaluate_sample(self) -> dict[str, Tensor]:
+        """Shares of the sample by the averaged weights; names begin with ``test_``."""
+        model, test = self._state.model, self._request.test
+        assert test is not None
+        parts = []
+        # Neither batch size nor steps of `prr.evaluate`: no training depends on them.
+        size = self._request.params.train.batch_size
+        with averaged_weights(model, self._state.averages):
+            for _, rows in evaluation_batches(test, batch_size=size, chosen_N=self._sample_N):
+                batch = rows.to(self._devices.device)
+                output = model.predict(batch)
+                judged = (output.logits_BKLV, batch.labels_BL)
+                losses_BK, exact_BK = branch_losses(*judged), exact_match(*judged)
+                parts.append((losses_BK, output.scores_BK, exact_BK, batch.real_B))
+        columns = map(torch.cat, zip(*parts, strict=True))
+        return {f"test_{name}": share for name, share in selection_shares(*columns).items()}
 
     def _checkpoint(self) -> None:
         folder = self._work / f"checkpoint-{self._state.step}"

@@ -31,7 +31,7 @@ def _train(run: Run, output: pathlib.Path, params: PrrParams, *, stage: str, pha
         params,
         seed=run.params.seed,
         trackers=run.workspace.prr.trackers,
-        report_to=run.params.execution.report_to,
+        execution=run.params.execution,
         phase=phase,
         progress=step_recorder(run.root, stage),
     )

@@ -76,8 +76,10 @@ def small_training(
 ) -> LatentTraining:
     """Seven steps, a checkpoint every second step; ``train`` overrides training params."""
     usual = {"steps": STEPS, "batch_size": 4, "checkpoint_every": 2, "log_every": 1}
+    usual |= {"evaluate_every": STEPS, "evaluate_examples": 10}
     return LatentTraining(
         data=small_set(),
+        test=small_set(),
         output=output,
         params=PrrParams(
             model=(MODELS | PLAIN)[kind],

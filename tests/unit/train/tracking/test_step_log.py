@@ -12,7 +12,7 @@ from pipeline_lib.errors import BadInputError, BudgetReachedError
 from pipeline_lib.store.files import read_json, read_json_lines
 from pipeline_lib.systems.prr.model.saved_model import LOG_NAME
 from pipeline_lib.systems.prr.training.train import train_latent
-from pipeline_lib.train.tracking.trackers import log_steps
+from pipeline_lib.train.tracking.trackers import Trackers, log_steps
 from tests.unit.systems.prr.small_training import STEPS, small_training
 
 FACTS = {"train": {"lr": 0.01}, "model": {"kind": "prr"}}
@@ -27,9 +27,12 @@ def rows(folder: pathlib.Path, metric: str) -> list[tuple[int, float]]:
         ]
 
 
-def tracked_training(folder: pathlib.Path, *, broken_at: int = 0, **changes):
+def tracked_training(
+    folder: pathlib.Path, *, broken_at: int = 0, run_name: str | None = None, **changes
+):
     """A training logged by dvclive."""
-    with log_steps(["dvclive"], folder / "tracked", phase="prr", facts=FACTS) as log_step:
+    trackers = Trackers(names=["dvclive"], folder=folder / "tracked", run_name=run_name)
+    with log_steps(trackers, phase="prr", facts=FACTS) as log_step:
 
         def progress(step, total, metrics):
             log_step(step, total, metrics)
@@ -55,7 +58,9 @@ def test_dvclive_has_every_step_and_changes_nothing(tmp_path, monkeypatch):
 def test_metrics_are_there_while_the_training_runs(tmp_path):
     """At step 3, steps 1 and 2 can be read."""
     seen = []
-    with log_steps(["dvclive"], tmp_path / "tracked", phase="prr", facts=FACTS) as log_step:
+    with log_steps(
+        Trackers(names=["dvclive"], folder=tmp_path / "tracked"), phase="prr", facts=FACTS
+    ) as log_step:
 
         def progress(step, total, metrics):
             if step == 3:
@@ -89,6 +94,16 @@ def test_repeated_steps_are_logged_once(tmp_path):
         assert [step for step, _ in rows(folder, "loss")] == [1, 2, 3, 4, 5, 6, 7]
 
 
+def test_a_run_has_its_name(tmp_path):
+    """Before the phase, so that the model and its control have distinct names, in files and elsewhere."""
+    tracked_training(tmp_path, run_name="night")
+    folder = tmp_path / "tracked" / "dvclive"
+    assert [path.name for path in folder.iterdir()] == ["night-prr"]
+    assert len(rows(folder / "night-prr", "loss")) == STEPS
+    trackers = Trackers(names=["wandb"], folder=folder, run_name="night")
+    assert trackers.settings("prr-control")["run_name"] == "night-prr-control"
+
+
 def test_a_finished_training_logs_nothing(tmp_path):
     """It makes no step, so no tracker is opened."""
     train_latent(small_training(tmp_path / "model", "prr"))
@@ -100,7 +115,7 @@ def test_an_unknown_name_is_one_line(tmp_path):
     """Before the training begins."""
     with (
         pytest.raises(BadInputError, match=r"^execution.report_to: bells is unknown"),
-        log_steps(["bells"], tmp_path, phase="prr", facts=FACTS),
+        log_steps(Trackers(names=["bells"], folder=tmp_path), phase="prr", facts=FACTS),
     ):
         pytest.fail("the training would begin")
 

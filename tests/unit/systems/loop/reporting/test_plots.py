@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pipeline_lib.study.pages.cost_figures import cost_figures
+from pipeline_lib.study.pages.training_curves import training_plots
 from pipeline_lib.systems.loop.report import pass_at_k_curves
 from pipeline_lib.systems.loop.reporting import plots
 from tests.unit.systems.loop.reporting.demo_report import demo_input
@@ -21,7 +22,7 @@ def all_plots(source):
     return [
         plots.pass_at_k_plot(pass_at_k_curves(source)),
         *cost_figures(source.study),
-        *plots.training_plots(source.training_log, ["reward", "loss"]),
+        *training_plots(source.training_log, ["reward", "loss"]),
     ]
 
 
@@ -52,7 +53,7 @@ def test_colours_follow_the_scheme(source):
 def test_training_curves_need_two_logged_values():
     """A value that was logged once, or never, makes no curve; gaps in a log are skipped."""
     rows = [{"step": 1, "reward": 0.1, "once": 1.0}, {"step": 2}, {"step": 3, "reward": 0.3}]
-    made = plots.training_plots(rows, ["reward", "once", "never"])
+    made = training_plots(rows, ["reward", "once", "never"])
     assert [plot.name for plot in made] == ["training_reward"]
     assert made[0].alt == "reward: 2 steps from 0.1 to 0.3."
 
@@ -65,7 +66,7 @@ def test_phases_of_a_training_are_curves_of_their_own():
         for phase, offset, loss in (("warm-start", 0, 0.5), ("grpo", 40, 0.01))
         for step in range(1, 41)
     ]
-    (made,) = plots.training_plots(rows, ["loss"])
+    (made,) = training_plots(rows, ["loss"])
     assert made.alt == (
         "loss: warm-start, 40 steps from 0.5 to 0.5; grpo, 40 steps from 0.01 to 0.01."
     )

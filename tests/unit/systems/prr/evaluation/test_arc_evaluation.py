@@ -76,17 +76,20 @@ def check_submission(found, data):
         assert all(map(grid_of, entry.values()))
 
 
-def test_votes_and_submission(toy, tmp_path):
+@pytest.mark.parametrize("chosen", ["all", "scorer"])
+def test_votes_and_submission(chosen, toy, tmp_path):
     """Two attempts per test input, pass@k monotone in k, a score, and the setting named."""
     found = tmp_path / "found"
-    evaluate_on(toy / "data", [toy / "model"], found, PARAMS)
+    evaluation = PRR.evaluate.model_copy(update={"voters": chosen})
+    params = PARAMS.model_copy(update={"prr": PRR.model_copy(update={"evaluate": evaluation})})
+    evaluate_on(toy / "data", [toy / "model"], found, params)
     check_submission(found, toy / "data")
     study = read_study(found / METRICS_NAME)
     assert study.point("scorer", "accuracy").n == 2 * 6
     assert study.claims[-1].startswith("Transductive")
     arc = study.compute["arc"]
-    assert arc["submission"]["ARC Prize score"] == arc["all"]["pass@2"]
-    for voters in ("picked", "all"):
+    assert arc["submission"]["ARC Prize score"] == arc[chosen]["pass@2"]
+    for voters in ("all", "scorer", "confidence"):
         shares = [arc[voters][f"pass@{k}"] for k in (1, 2, 5, 10, 100, 1000)]
         assert shares == sorted(shares)
 
@@ -102,7 +105,7 @@ def test_secret_outputs_get_a_submission(toy, tmp_path):
     assert (study.points, study.differences) == ((), ())
     assert [(one.reason, one.n) for one in study.left_out] == [("the answer is secret", 2 * 6)]
     assert study.compute["models"] == {"model": {"core passes": 8}}
-    assert not {"picked", "submission"} & study.compute["arc"].keys()
+    assert not {"all", "scorer", "submission"} & study.compute["arc"].keys()
     assert "secret" in study.claims[-1]
 
 
@@ -159,7 +162,7 @@ def test_several_models_vote_only_with_the_option(toy, tmp_path):
 
 SIDE = 5
 BLACK = 2
-ONE, FOUR = [[0]], [[0, 0], [0, 0]]
+ONE, FOUR, NINE = [[0]], [[0, 0], [0, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]]
 """Black squares: every augmentation leaves them as they are."""
 
 
@@ -171,13 +174,20 @@ def canvas(grid: list[list[int]]) -> np.ndarray:
 
 
 def votes_of(root: pathlib.Path, *, num_aug: int, answers_NKL: list | np.ndarray) -> ArcVotes:
-    """Votes on a small data folder; the last branch is the most confident."""
+    """Votes on a small data folder.
+
+    Of four branches the third is the most confident, the fourth has the highest score, and the first the highest score
+    but one.
+    """
     subsets = small_subsets(write_repository(root / "source"))
     options = ArcOptions(test_set="evaluation", num_aug=num_aug, seed=7, max_side=SIDE)
     build_arc(subsets, options, root / "data")
     data = read_set(root / "data", "test")
-    tokens_BKL = np.broadcast_to(answers_NKL, (len(data.inputs_NL), 3, SIDE * SIDE))
-    confidences_BK = np.tile(np.array([-0.5, -0.6, -0.1], dtype=np.float32), (len(tokens_BKL), 1))
+    tokens_BKL = np.broadcast_to(answers_NKL, (len(data.inputs_NL), 4, SIDE * SIDE))
+    scores_BK, sure_BK = (
+        np.tile(np.array(row, dtype=np.float32), (len(tokens_BKL), 1))
+        for row in ([0.5, -3, -2, 2], [-0.5, -0.6, -0.1, -0.9])
+    )
     votes = ArcVotes(root / "data", data)
     votes.add(
         PredictedBatch(
@@ -186,20 +196,33 @@ def votes_of(root: pathlib.Path, *, num_aug: int, answers_NKL: list | np.ndarray
             answers=BranchAnswers(
                 tokens_BKL=tokens_BKL,
                 kept_BKL=tokens_BKL,
-                scores_BK=np.zeros_like(confidences_BK),
-                confidences_BK=confidences_BK,
+                scores_BK=scores_BK,
+                # As decoded: an answer without a grid has no confidence.
+                confidences_BK=np.where(tokens_BKL.any(-1), sure_BK, -np.inf),
             ),
             judged=None,
-            core_passes=3,
+            core_passes=4,
         )
     )
     return votes
 
 
-@pytest.mark.parametrize(("voters", "first"), [("picked", ONE), ("all", FOUR)])
-def test_voters_decide_the_submission(voters, first, tmp_path):
-    """Of three branches the most confident gives one cell; the other two agree on four."""
-    answers_KL = np.stack([canvas(FOUR), canvas(FOUR), canvas(ONE)])
+@pytest.mark.parametrize(
+    ("fourth", "voters", "first"),
+    [
+        (NINE, "all", FOUR),
+        (NINE, "scorer", NINE),
+        (NINE, "confidence", ONE),
+        ([], "scorer", FOUR),
+        ([], "confidence", ONE),
+    ],
+)
+def test_voters_decide_the_submission(fourth, voters, first, tmp_path):
+    """Branches 1 and 2 give four cells, the most confident one cell, the one with the highest score nine.
+
+    If the latter has no grid, the scorer's pick is the next: branch 1, of score .5.
+    """
+    answers_KL = np.stack([canvas(FOUR), canvas(FOUR), canvas(ONE), canvas(fourth)])
     votes = votes_of(tmp_path, num_aug=5, answers_NKL=answers_KL)
     submitted = votes.submit(tmp_path / "submission.json", voters=voters)
     assert submitted["unanswered test inputs"] == 0
@@ -212,7 +235,7 @@ def test_the_submission_is_scored_as_by_arc_prize(tmp_path):
     """One of the two test inputs is solved by the second attempt: half of the inputs, no puzzle."""
     solved_L = encode(grid_to_array(((3, 3),)), side=SIDE)
     wrong_L = canvas(FOUR)
-    answers_NKL = [[wrong_L] * 3, [wrong_L, wrong_L, solved_L]]
+    answers_NKL = [[wrong_L] * 4, [wrong_L, wrong_L, solved_L, solved_L]]
     votes = votes_of(tmp_path, num_aug=0, answers_NKL=answers_NKL)
     submitted = votes.submit(tmp_path / "submission.json", voters="all")
     assert submitted["submission"] == {

@@ -64,6 +64,7 @@ def test_picks_by_hand():
     assert rows.best_B.tolist() == [0]
     assert branch_figures(rows) == {
         "decidable": 1.0,
+        "scorer picks lowest loss": 1.0,
         "usage entropy": 0.0,
         "distinct outputs": 2.0,
         # Of the pairs 1-2, 1-3 and 2-3 the first two differ, each at one of two labels.

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.lib.latent_presets import LATENT_PRESETS
 from pipeline_lib.params.prr import PrrLossParams
 from pipeline_lib.systems.prr.model import losses
 from tests.unit.systems.prr.small_models import random_batch
@@ -170,15 +171,57 @@ def make_answers(num_branches: int) -> tuple[torch.Tensor, torch.Tensor, torch.T
     return logits_BKLV, scores_BK, latents_BKSD
 
 
+def test_shares_of_the_scorers_picks():
+    """Three rows and one of padding. Picks: 1, 0, 1; lowest loss: 1, 1, 1; right: 1 alone, 1 alone, both.
+
+    The oracle finds 3 of 3, the scorer 2, 1 of the 2 decidable; 2 picks have the lowest loss.
+    """
+    scores_BK = torch.tensor([[0.0, 1.0], [2.0, 1.0], [-1.0, 3.0], [1.0, 0.0]])
+    losses_BK = torch.tensor([[2.0, 1.0], [2.0, 1.0], [0.2, 0.1], [2.0, 1.0]])
+    exact_BK = torch.tensor([[False, True], [False, True], [True, True], [False, True]])
+    real_B = torch.tensor([True, True, True, False])
+    shares = losses.selection_shares(losses_BK, scores_BK, exact_BK, real_B)
+    assert {name: round(one.item(), 3) for name, one in shares.items()} == {
+        "oracle_exact": 1.0,
+        "scorer_exact": 0.667,
+        "scorer_picks_best": 0.5,
+        "scorer_picks_lowest_loss": 0.667,
+    }
+
+
+def test_without_a_decidable_row_there_is_no_share_of_picks():
+    """All branches are wrong: 0 of 0 is NaN, which the log leaves out."""
+    wrong_BK, values_BK = torch.zeros(2, 3, dtype=torch.bool), torch.zeros(2, 3)
+    shares = losses.selection_shares(values_BK, values_BK, wrong_BK, wrong_BK[:, 0] | True)
+    assert shares["scorer_picks_best"].isnan()
+    assert shares["scorer_exact"] == 0
+
+
 def test_the_loss_is_the_sum_of_its_weighted_parts():
-    """best_of + s (correctness + r ranking) + d diversity, with weights that are all different."""
-    params = PrrLossParams(scorer=0.7, ranking=0.3, diversity=0.2, diversity_margin=-1)
+    """best_of + s (c correctness + r ranking) + d diversity, with weights that are all different."""
+    params = PrrLossParams(
+        scorer=0.7, correctness=0.4, ranking=0.3, diversity=0.2, diversity_margin=-1
+    )
     loss, parts = losses.total_loss(*make_answers(3), random_batch(5), params, progress=0.5)
-    scored = parts["correctness"] + 0.3 * parts["ranking"]
+    scored = 0.4 * parts["correctness"] + 0.3 * parts["ranking"]
     expected = parts["best_of"] + 0.7 * scored + 0.2 * parts["diversity"]
     assert loss.item() == pytest.approx(expected.item())
     assert parts["diversity"] > 0
     assert parts["ranking"] > 0
+
+
+def test_the_published_loss_of_the_scorer():
+    """Scores 0 and ln 3 against losses 2 and 1: the second is best, with probability 3/4. Correctness has no weight."""
+    best = losses.ranking_loss(as_row([0.0, LN3]), as_row([2.0, 1.0]), None)
+    assert best.tolist() == [pytest.approx(math.log(4 / 3))]
+    answers, batch = make_answers(3), random_batch(5)
+    params = LATENT_PRESETS["brief"].loss.model_copy(update={"diversity": 0.0})
+    loss, parts = losses.total_loss(*answers, batch, params, progress=0.5)
+    losses_BK = losses.branch_losses(answers[0], batch.labels_BL)
+    assert parts["ranking"].item() == pytest.approx(
+        losses.ranking_loss(answers[1], losses_BK, None).mean().item()
+    )
+    assert loss.item() == pytest.approx((parts["best_of"] + 0.5 * parts["ranking"]).item())
 
 
 @pytest.mark.parametrize(("tau", "used"), [(0.001, 0.5), (0.5, 0.5), (2.0, 2.0)])

@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,9 @@ import torch
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.errors import BadInputError, BudgetReachedError
 from pipeline_lib.store.checkpoints import work_folder
+from pipeline_lib.store.files import read_json_lines
+from pipeline_lib.systems.prr.evaluation.answers import judge_batch, right_by_rule
+from pipeline_lib.systems.prr.model.batches import evaluation_batches, labelled_sample
 from pipeline_lib.systems.prr.model.saved_model import (
     CONFIG_NAME,
     LOG_NAME,
@@ -76,6 +80,28 @@ def test_the_seed_decides_the_result(tmp_path):
     log = [json.loads(line) for line in lines]
     assert [entry["step"] for entry in log] == list(range(1, STEPS + 1))
     assert all(torch.isfinite(torch.tensor(entry["loss"])) for entry in log)
+
+
+def test_the_averaged_weights_are_evaluated_on_a_sample(tmp_path):
+    """At steps 40 and 80; the last shares are those of the published model, and the weights are not changed by it."""
+    request = small_training(tmp_path / "model", "prr", steps=80, evaluate_every=40)
+    train_latent(request)
+    train_latent(replace(request, output=tmp_path / "plain", test=None))
+    weights = [(tmp_path / name / WEIGHTS_NAME).read_bytes() for name in ("model", "plain")]
+    assert weights[0] == weights[1]
+    log = list(read_json_lines(tmp_path / "model" / LOG_NAME))
+    evaluated = [row for row in log if "test_scorer_exact" in row]
+    assert [row["step"] for row in evaluated] == [40, 80]
+    model = load_model(tmp_path / "model", device=torch.device("cpu"))
+    chosen_N = labelled_sample(request.test, count=10, seed=request.seed)
+    assert len(set(chosen_N.tolist())) == 10
+    (_, batch), *more = evaluation_batches(request.test, batch_size=10, chosen_N=chosen_N)
+    assert not more
+    rows = judge_batch(model.predict(batch), batch)
+    right = right_by_rule(rows)
+    assert evaluated[-1]["test_oracle_exact"] == pytest.approx(right["oracle"].mean())
+    assert evaluated[-1]["test_scorer_exact"] == pytest.approx(right["scorer"].mean())
+    assert right["oracle"].mean() > 0
 
 
 def test_puzzle_vectors_are_trained_and_kept(tmp_path):
