@@ -44,6 +44,13 @@ def test_additive_rewards_of_a_draw(reward_of):
     assert reward([("sum", RIGHT), ("sum", WRONG)]) == [1.5, 0.0]
 
 
+def test_peers_get_the_whole_chain_up_to_its_answer(reward_of):
+    """With keep = 1: the right chain without its last step, which is the answer, and the whole of the wrong one."""
+    peer = adder()
+    assert reward_of([peer], PROBLEMS, keep=(1.0,))([("sum", RIGHT), ("sum", WRONG)]) == [1.5, 0.0]
+    assert {one.prefix for call in peer.calls for one in call} == {"", "2+3=5\n", WRONG}
+
+
 def test_prefix_and_continuation_are_judged_strictly_as_one_text(reward_of):
     """The continuation alone is no solution, and prose around the steps is not the format asked for."""
     wordy = ScriptedPeer(name="wordy", write=lambda prefix, _: adds(prefix, 0) + "\nDone.")
