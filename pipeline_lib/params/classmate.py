@@ -27,9 +27,11 @@ class PeerParams(Section):
     serve: ServeParams = ServeParams()
     """Its engine; a server at a url needs ``serve.tokenizer``, since no server continues an opened turn."""
     num_gpus: Annotated[float, Field(ge=0)] = 0.0
-    """GPUs of its actor; a fraction shares one. Published: 1."""
+    """GPUs of each of its actors; a fraction shares one. Published: 1."""
     num_cpus: Annotated[float, Field(ge=0)] = 0.0
-    """CPUs of its actor. Published: 2."""
+    """CPUs of each of its actors. Published: 2."""
+    replicas: Count = 1
+    """Actors or processes with the model, among which its questions are shared out."""
 
 
 _PEERS = TypeAdapter(tuple[PeerParams, ...])
