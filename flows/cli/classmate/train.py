@@ -14,6 +14,7 @@ from flows.cli.options import (
     read_named,
 )
 from flows.cli.progress import progress_bar
+from flows.cli.serving import exit_on_sigterm
 from flows.cli.tables import print_evaluation
 from flows.ray.classmate_peers import inexact_note, running_peers
 from flows.run.admission import check_trackers
@@ -42,6 +43,7 @@ def train(
             --set 'classmate.classmate_model_name_or_path_list=[models/one, models/two]'
         reasonloop classmate train models/base --output models/plain --set classmate.classmate_reward_weight=0
     """
+    exit_on_sigterm()
     loaded = params.load(runner.given)
     from pipeline_lib.systems.classmate.preflight import (  # noqa: PLC0415 - after the params
         check_is_meant_plain,
@@ -114,6 +116,7 @@ def evaluate(
         reasonloop classmate evaluate base=models/base plain=models/plain blind=models/blind peers=models/actor \
             --output reports/three --profile three.yaml
     """
+    exit_on_sigterm()
     loaded = params.load(runner.given)
     from pipeline_lib.systems.classmate.preflight import check_peers  # noqa: PLC0415 - after the params
 
