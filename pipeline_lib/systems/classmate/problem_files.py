@@ -4,6 +4,11 @@ import pathlib
 from collections.abc import Callable
 from dataclasses import asdict
 
+from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.code import CODE
+from pipeline_lib.kinds.countdown import COUNTDOWN
+from pipeline_lib.kinds.math import MATH
+from pipeline_lib.kinds.program import PROGRAM
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.data_set import source_identity
 from pipeline_lib.problems.splits import Splits, split_notes
@@ -16,6 +21,8 @@ from pipeline_lib.store.reuse import Unit, make_folder
 from pipeline_lib.store.workspace import SPLITS
 from pipeline_lib.telemetry import record_event
 
+KINDS = (COUNTDOWN, MATH, CODE, PROGRAM)
+"""Of problems whose chains `first_leaks` reads answers in; a grid can be stated in ways that it does not read."""
 _KIND = "problems"
 
 
@@ -25,7 +32,7 @@ def make_problems(
     """Write the splits of the data set into ``folder``, unless they exist under the same key.
 
     Raises:
-        BadInputError: the data set cannot be used.
+        BadInputError: the data set cannot be used, or its problems are of a kind without a rule for leaks.
     """
     key = stage_key(
         __name__,
@@ -34,7 +41,7 @@ def make_problems(
     )
 
     def fill(fresh: pathlib.Path) -> dict[str, float]:
-        splits = checked_splits(params, seed=seed)
+        splits = _load(params, seed=seed)
         for text in _notes(splits).values():
             record_event(root, "note", text=text)
         for split in SPLITS:
@@ -58,7 +65,7 @@ def load_problems(
     Raises:
         BadInputError: as `make_problems`.
     """
-    splits = checked_splits(params, seed=seed)
+    splits = _load(params, seed=seed)
     if (note := _notes(splits).get(split)) is not None:
         say(note)
     return list(getattr(splits, split))
@@ -66,6 +73,18 @@ def load_problems(
 
 def _notes(splits: Splits) -> dict[str, str]:
     return split_notes(asdict(splits.report), section="classmate.prepare")
+
+
+def _load(params: PrepareParams, *, seed: int) -> Splits:
+    splits = checked_splits(params, seed=seed)
+    kinds = {problem.kind for split in SPLITS for problem in getattr(splits, split)}
+    for kind in kinds:
+        if kind not in KINDS:
+            raise BadInputError(
+                f"classmate.prepare.dataset={params.dataset}: kind {kind.name} has no rule for chains that give "
+                "their answer away; use problems of mathematics, Countdown or code"
+            )
+    return splits
 
 
 def _file(folder: pathlib.Path, split: str) -> pathlib.Path:
