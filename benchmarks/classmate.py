@@ -16,11 +16,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from flows.ray.classmate_peers import opened_peers
+from flows.ray.classmate_peers import running_peers
 from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.params.classmate import ClassmateParams, PeerParams
@@ -149,20 +148,6 @@ def measure(
     }
 
 
-@contextmanager
-def running(execution: ExecutionParams) -> Iterator[None]:
-    """Ray, if the peers are its actors."""
-    if execution.runner == "thread":
-        yield
-        return
-    from flows.ray.runners import cluster  # noqa: PLC0415
-    from flows.server import server  # noqa: PLC0415 - thread runs need neither
-
-    server.ensure()
-    with cluster(execution):
-        yield
-
-
 def report(found: Mapping[str, Mapping[str, float]], shares: Sequence[float]) -> dict[str, float]:
     """Print the table and the ratios; returns the ratios."""
     for name, row in found.items():
@@ -195,7 +180,7 @@ def main() -> None:
     add_output(parser)
     arguments = parser.parse_args()
     execution = ExecutionParams(runner=arguments.runner)
-    with tempfile.TemporaryDirectory() as name, running(execution):
+    with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name)
         base = arguments.base or make_model(root / "base", seed=1, steps=arguments.made_steps)
         folders = arguments.peers or [
@@ -222,7 +207,7 @@ def main() -> None:
             PeerParams(name=f"peer-{number}", model=str(folder))
             for number, folder in enumerate(folders)
         ]
-        with opened_peers(params, execution, root=root) as peers:
+        with running_peers(params, execution, root=root) as peers:
             found = measure(trainings, peers, repeats=arguments.repeats)
     ratios = report(found, trainings.shares)
     write_results(arguments.output, {"seconds": found, **ratios})

@@ -85,19 +85,12 @@ class ParamsOptions:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class WorkspaceOptions:
-    """Options for the workspace, runner and cluster of a run."""
+class RunnerOptions:
+    """Options for the runner and cluster of a run."""
 
-    workspace: Annotated[
-        pathlib.Path,
-        Parameter(
-            help="Folder that holds data/, models/ and reports/ of the run.",
-            validator=validators.Path(file_okay=False),
-        ),
-    ] = pathlib.Path()
     runner: Annotated[
         Literal["ray", "thread"] | None,
-        Parameter(help="Task runner of shards; default: execution.runner of the params file."),
+        Parameter(help="Runner of shards and peers; default: execution.runner of the params file."),
     ] = None
     ray_address: Annotated[
         str | None,
@@ -111,6 +104,20 @@ class WorkspaceOptions:
     def given(self) -> dict[str, object]:
         """The options by their keys in the params; None: not given."""
         return {"execution.runner": self.runner, "execution.ray_address": self.ray_address}
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceOptions(RunnerOptions):
+    """Options for the workspace, runner and cluster of a run."""
+
+    workspace: Annotated[
+        pathlib.Path,
+        Parameter(
+            help="Folder that holds data/, models/ and reports/ of the run.",
+            validator=validators.Path(file_okay=False),
+        ),
+    ] = pathlib.Path()
 
 
 @Parameter(name="*")
@@ -162,6 +169,7 @@ def seconds_of(minutes: float | None) -> float | None:
 
 
 DEFAULT_PARAMS = ParamsOptions()
+DEFAULT_RUNNER = RunnerOptions()
 DEFAULT_WORKSPACE = WorkspaceOptions()
 DEFAULT_RUN = RunOptions()
 DEFAULT_SEEDS = SeedOptions()

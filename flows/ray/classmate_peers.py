@@ -2,12 +2,15 @@
 
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from itertools import islice
 
+from flows.ray.runners import cluster
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.systems.classmate.peer import Peer
-from pipeline_lib.systems.classmate.peer_engine import check_peer, is_exact
+from pipeline_lib.systems.classmate.peer_engine import check_peer, is_exact, replicas_of
+from pipeline_lib.systems.classmate.replicas import ReplicatedPeer
 from pipeline_lib.systems.classmate.stages import CLASSMATE
 from pipeline_lib.systems.classmate.work import evaluation as evaluated
 from pipeline_lib.systems.classmate.work import train as trained
@@ -40,19 +43,39 @@ def opened_peers(
         yield []
         return
     check_resources(checked, execution)
+    replicas = [one for peer in checked for one in replicas_of(peer)]
     if (note := inexact_note(checked)) is not None:
         record_event(root, "note", text=note)
     log_folder = root.resolve() / "logs"
     if execution.runner == "thread":
         from pipeline_lib.systems.classmate.processes import process_peers  # noqa: PLC0415 - not with Ray
 
-        with process_peers(checked, log_folder=log_folder) as found:
-            yield found
+        with process_peers(replicas, log_folder=log_folder) as found:
+            yield _joined(checked, found)
         return
     from flows.ray.peers import ray_peers  # noqa: PLC0415 - thread runs need no Ray
 
-    with ray_peers(checked, execution, log_folder=log_folder) as actors:
-        yield actors
+    with ray_peers(replicas, execution, log_folder=log_folder) as actors:
+        yield _joined(checked, actors)
+
+
+def _joined(peers: Sequence[PeerParams], opened: Sequence[Peer]) -> list[Peer]:
+    """The peers, of each of which the ``replicas`` were opened."""
+    left = iter(opened)
+    found = [(peer.name, [*islice(left, peer.replicas)]) for peer in peers]
+    return [own[0] if len(own) == 1 else ReplicatedPeer(name, own) for name, own in found]
+
+
+@contextmanager
+def running_peers(
+    peers: Sequence[PeerParams], execution: ExecutionParams, *, root: pathlib.Path
+) -> Iterator[Sequence[Peer]]:
+    """As `opened_peers`, for a training or an evaluation outside a flow: with a Ray for the block if peers are on it."""
+    with (
+        cluster(execution) if peers else nullcontext(),
+        opened_peers(peers, execution, root=root) as found,
+    ):
+        yield found
 
 
 def check_resources(peers: Sequence[PeerParams], execution: ExecutionParams) -> None:
@@ -61,6 +84,7 @@ def check_resources(peers: Sequence[PeerParams], execution: ExecutionParams) -> 
     Raises:
         BadInputError: it has too few GPUs or CPUs, or lacks an engine.
     """
+    peers = [one for peer in peers for one in replicas_of(peer)]
     if execution.runner == "thread":
         from pipeline_lib.systems.classmate.processes import check_machine  # noqa: PLC0415 - not with Ray
 

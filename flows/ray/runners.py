@@ -111,7 +111,8 @@ def shards_in_flight(execution: ExecutionParams) -> int:
 def cluster(execution: ExecutionParams, root: pathlib.Path | None = None) -> Iterator[None]:
     """Hold one Ray for all subflows of a run, so that its workers and their imports are kept.
 
-    The nodes of a running cluster must share the workspace ``root``, if it is given.
+    The nodes of a running cluster must share the workspace ``root``; None: no task of a flow runs there, and no Prefect
+    server is needed.
 
     Raises:
         BadInputError: no node can give what `execution.resources` asks for.
@@ -121,8 +122,8 @@ def cluster(execution: ExecutionParams, root: pathlib.Path | None = None) -> Ite
     if execution.runner == "thread":
         yield
         return
-    api_url = environment("PREFECT_API_URL")
-    if not api_url:
+    api_url = environment("PREFECT_API_URL") or ""
+    if root and not api_url:
         raise ReasonloopError(
             "PREFECT_API_URL is not set, so every Ray worker would start a server of its own; "
             "use `reasonloop run`, or set it"

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from pipeline_lib.errors import first_fault
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareParams
-from pipeline_lib.params.sections import Count, Positive, Rate, Section, head_faults
+from pipeline_lib.params.sections import Count, Positive, Section, head_faults
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import Method, TrainParams
 
@@ -27,9 +27,11 @@ class PeerParams(Section):
     serve: ServeParams = ServeParams()
     """Its engine; a server at a url needs ``serve.tokenizer``, since no server continues an opened turn."""
     num_gpus: Annotated[float, Field(ge=0)] = 0.0
-    """GPUs of its actor; a fraction shares one. Published: 1."""
+    """GPUs of each of its actors; a fraction shares one. Published: 1."""
     num_cpus: Annotated[float, Field(ge=0)] = 0.0
-    """CPUs of its actor. Published: 2."""
+    """CPUs of each of its actors. Published: 2."""
+    replicas: Count = 1
+    """Actors or processes with the model, among which its questions are shared out."""
 
 
 _PEERS = TypeAdapter(tuple[PeerParams, ...])
@@ -112,10 +114,16 @@ class ClassmateParams(Section):
     """Paths that b counts for."""
     relative: bool = False
     """Subtract the success from the empty prefix from b."""
-    keep: Annotated[tuple[Rate, ...], Field(min_length=1)] = (0.25, 0.5, 0.75)
-    """Shares of the steps of a chain that a prefix keeps; one is drawn per problem and draw."""
+    keep: Annotated[tuple[Annotated[float, Field(gt=0, le=1)], ...], Field(min_length=1)] = (
+        *(0.25, 0.5, 0.75),
+    )
+    """Shares of the steps of a chain that a prefix keeps; one is drawn per problem and draw. 1 is the whole chain up
+    to its answer."""
     step: Annotated[str, Field(min_length=1)] = "\n"
     """Separator of the steps of a chain."""
+    missing: Literal["mean", "base"] = "mean"
+    """Reward of a path without any score where others of its group have one. mean: with the mean bonus of the group.
+    base: the verified reward alone, which is a bonus of 0 beside theirs."""
     timeout_s: Positive = 60.0
     """Deadline of a peer for all questions of a draw; then its part of the reward is missing."""
     max_new_tokens: Count = 256

@@ -9,6 +9,7 @@ from benchmarks.lib.latent_presets import LATENT_PRESETS
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib import defaults
 from pipeline_lib.params_file import load_params
+from pipeline_lib.systems.classmate.reward import check_method
 
 PROFILES = sorted(defaults.find_profiles())
 
@@ -91,6 +92,19 @@ def test_the_profiles_of_one_command_draw_their_branches(profile: str, quantize:
     assert (pacore.start, pacore.train.method, pacore.train.branches) == ("base", "ppo", "drawn")
     assert pacore.train.lora.quantize == quantize
     assert params.bootstrap.model is not None
+
+
+@pytest.mark.parametrize(("profile", "actor"), [("classmate-gsm8k", "3B"), ("classmate-smol", "")])
+def test_vllm_draws_the_actor_beside_two_peers(profile: str, actor: str):
+    """By endpoint, with the step's adapter, on GSM8K; only the large one asks for GPUs: one, and two CPUs, for each peer."""
+    params = load_params(profile=profile)
+    classmate = params.classmate
+    assert (params.serve.engine, classmate.train.rollouts) == ("vllm", "endpoint")
+    assert classmate.prepare.dataset == "gsm8k"
+    assert actor in (classmate.bootstrap.model or "")
+    placed = [(one.num_gpus, one.num_cpus) for one in classmate.classmate_model_name_or_path_list]
+    assert placed == [(1.0, 2.0) if actor else (0.0, 0.0)] * 2
+    check_method(classmate, classmate.train)
 
 
 @pytest.mark.slow

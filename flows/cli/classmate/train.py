@@ -5,17 +5,21 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.cli.options import DEFAULT_PARAMS, ModelFolder, ParamsOptions, read_named
+from flows.cli.options import (
+    DEFAULT_PARAMS,
+    DEFAULT_RUNNER,
+    ModelFolder,
+    ParamsOptions,
+    RunnerOptions,
+    read_named,
+)
 from flows.cli.progress import progress_bar
+from flows.cli.serving import exit_on_sigterm
 from flows.cli.tables import print_evaluation
-from flows.ray.classmate_peers import inexact_note, opened_peers
+from flows.ray.classmate_peers import inexact_note, running_peers
 from flows.run.admission import check_trackers
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.whole import ExecutionParams
-
-_PROCESSES = ExecutionParams(runner="thread")
-"""Peers are processes of this machine."""
 
 
 def train(
@@ -25,6 +29,7 @@ def train(
     /,
     *,
     output: ModelFolder,
+    runner: RunnerOptions = DEFAULT_RUNNER,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     r"""Train an actor with the peers that the params name, or plainly with none and the weight 0.
@@ -38,7 +43,8 @@ def train(
             --set 'classmate.classmate_model_name_or_path_list=[models/one, models/two]'
         reasonloop classmate train models/base --output models/plain --set classmate.classmate_reward_weight=0
     """
-    loaded = params.load()
+    exit_on_sigterm()
+    loaded = params.load(runner.given)
     from pipeline_lib.systems.classmate.preflight import (  # noqa: PLC0415 - after the params
         check_is_meant_plain,
         check_settings,
@@ -69,7 +75,7 @@ def train(
     if (note := inexact_note(peers)) is not None:
         say(note)
     with (
-        opened_peers(peers, _PROCESSES, root=logs) as opened,
+        running_peers(peers, loaded.execution, root=logs) as opened,
         progress_bar("classmate train") as moved,
     ):
         summary = train_actor(training, opened, progress=moved)
@@ -98,6 +104,7 @@ def evaluate(
             "first and the last.",
         ),
     ] = (),
+    runner: RunnerOptions = DEFAULT_RUNNER,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     r"""Compare policies on the test split of `classmate.prepare`: their accuracy, and the success of peers on their prefixes.
@@ -109,7 +116,8 @@ def evaluate(
         reasonloop classmate evaluate base=models/base plain=models/plain blind=models/blind peers=models/actor \
             --output reports/three --profile three.yaml
     """
-    loaded = params.load()
+    exit_on_sigterm()
+    loaded = params.load(runner.given)
     from pipeline_lib.systems.classmate.preflight import check_peers  # noqa: PLC0415 - after the params
 
     check_peers(loaded.classmate)
@@ -123,7 +131,7 @@ def evaluate(
     classmate, output = loaded.classmate, output.resolve()
     named = (*classmate.classmate_model_name_or_path_list, *classmate.held_out)
     with (
-        opened_peers(named, _PROCESSES, root=output) as peers,
+        running_peers(named, loaded.execution, root=output) as peers,
         progress_bar("classmate evaluate") as moved,
     ):
         evaluate_policies(

@@ -22,7 +22,7 @@ from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random
-from pipeline_lib.verify.answer_text import plain
+from pipeline_lib.verify.answer_text import fenced_blocks, plain
 from pipeline_lib.verify.countdown import (
     find_expressions,
     find_steps,
@@ -72,18 +72,19 @@ def draw_share(shares: Sequence[float], seed: int, *, step: int, problem_id: str
 def cut_chain(steps: Sequence[str], *, share: float, first_leak: int | None) -> Prefix:
     """The first ``floor(share x n)`` counted steps of a chain, with what is not counted between and behind them.
 
-    A step counts if it has a new number or word; n ends with the step that gives the answer away, which counts.
+    A step counts if it has a new number or word; n ends with the step that gives the answer away, which counts and is
+    never kept.
 
-    ``share`` is in (0, 1), ``first_leak`` the index of the step that gives the answer away; None if none does.
+    ``share`` is in (0, 1], ``first_leak`` the index of the step that gives the answer away; None if none does.
     """
     counted = [
         place for place, is_new in enumerate(_are_new(steps)) if is_new or place == first_leak
     ]
     ends = [place for place in counted if first_leak is None or place <= first_leak]
-    kept = _count(share, len(ends))
+    kept = min(_count(share, len(ends)), len(ends) - (first_leak is not None))
     leaked = first_leak is not None and _count(share, len(counted)) >= len(ends)
     # What is not counted in front of the first counted step is in no empty prefix.
-    text = "".join(steps[: ends[kept]]) if kept else ""
+    text = "".join(steps[: [*ends, len(steps)][kept]]) if kept else ""
     return Prefix(text=text, kept=kept, leaked=leaked)
 
 
@@ -200,6 +201,8 @@ def _candidates(problem: Problem, step: str, known: list[str]) -> Iterator[str]:
     elif isinstance(problem.gold, MathGold):
         for one in dict.fromkeys(_answers(problem.gold.answer, step)):
             yield f"\\boxed{{{one}}}"
+    else:
+        yield from (f"```\n{block.content}\n```" for block in fenced_blocks(step))
 
 
 def _solutions(gold: CountdownGold, steps: Sequence[str], known: list[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ Pure arithmetic; None is a missing number, which is never a 0.
 
 A path's score by a peer is the mean success of the peer's continuations. Beside scores of other peers a
 missing one is the mean of the peer's scores in the path's group; a path without any score has the mean bonus
-of its group, by either aggregation. A peer without any score in a group is left out for all its paths; without
+of its group, by either aggregation, or none with ``missing=base``. A peer without any score in a group is left out for all its paths; without
 any peer their reward is the verified one.
 
 A prefix that leaves a peer no room has no score either, and its path has the score of the group which pays it least,
@@ -81,9 +81,13 @@ def fuse(
             for place in places
             if any(place in column.known for column in columns)
         }
-        for place in places if known else ():
-            added = known[place] if place in known else fmean(known.values())
-            bonus[place] = _gated(added, base[place] or 0.0, params)
+        added = (
+            dict.fromkeys(places, fmean(known.values()))
+            if params.missing == "mean" and known
+            else {}
+        )
+        for place, own in (added | known).items():
+            bonus[place] = _gated(own, base[place] or 0.0, params)
     return add_bonus(base, bonus, params)
 
 

@@ -99,7 +99,7 @@ class Peers:
             wait([calls[name]], timeout=max(0.0, deadline + _GRACE_S - time.perf_counter()))
             if calls[name].done():
                 return calls[name].result()
-            return _failed(questions[name], "no answer within the deadline")
+            return failed_answers(questions[name], "no answer within the deadline")
 
         return lambda: {name: answers(name) for name in calls}
 
@@ -117,10 +117,12 @@ class Peers:
                 if (left_s := deadline - time.perf_counter()) > 0:
                     answers = peer.answer(questions, self._decoding, timeout_s=left_s)
                 else:
-                    answers = _failed(questions, "busy with an earlier call until the deadline")
+                    answers = failed_answers(
+                        questions, "busy with an earlier call until the deadline"
+                    )
                 call.set_result(answers)
             except PeerFailedError as failure:
-                call.set_result(_failed(questions, str(failure)))
+                call.set_result(failed_answers(questions, str(failure)))
             except BaseException as error:  # noqa: BLE001 - it is raised in the thread that waits
                 call.set_exception(error)
 
@@ -129,7 +131,8 @@ class Peers:
         return call
 
 
-def _failed(questions: Sequence[Question], reason: str) -> Answers:
+def failed_answers(questions: Sequence[Question], reason: str) -> Answers:
+    """A failed continuation for each seed, with the reason."""
     return [[Completion.failed(reason)] * len(question.seeds) for question in questions]
 
 

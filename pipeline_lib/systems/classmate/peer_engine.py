@@ -159,6 +159,14 @@ def placed_text(peers: Sequence[PeerParams], policy_gpus: float) -> str:
     return f"{policy}{gpus:g} GPUs and {cpus:g} CPUs of {len(peers)} classmates"
 
 
+def replicas_of(peer: PeerParams) -> list[PeerParams]:
+    """A peer of one process or actor for each of the ``replicas``; with several, their names are numbered from 1."""
+    if peer.replicas == 1:
+        return [peer]
+    names = [f"{peer.name}.{number}" for number in range(1, peer.replicas + 1)]
+    return [peer.model_copy(update={"name": name, "replicas": 1}) for name in names]
+
+
 def _absolute(source: str) -> str:
     """A folder's absolute path; a hub id as it is."""
     folder = pathlib.Path(source)

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.code import CODE
 from pipeline_lib.kinds.countdown import COUNTDOWN
 from pipeline_lib.kinds.math import MATH
+from pipeline_lib.kinds.program import PROGRAM
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.data_set import source_identity
 from pipeline_lib.problems.splits import Splits, split_notes
@@ -19,8 +21,8 @@ from pipeline_lib.store.reuse import Unit, make_folder
 from pipeline_lib.store.workspace import SPLITS
 from pipeline_lib.telemetry import record_event
 
-KINDS = (COUNTDOWN, MATH)
-"""Of problems whose chains `first_leaks` reads answers in."""
+KINDS = (COUNTDOWN, MATH, CODE, PROGRAM)
+"""Of problems whose chains `first_leaks` reads answers in; a grid can be stated in ways that it does not read."""
 _KIND = "problems"
 
 
@@ -80,7 +82,7 @@ def _load(params: PrepareParams, *, seed: int) -> Splits:
         if kind not in KINDS:
             raise BadInputError(
                 f"classmate.prepare.dataset={params.dataset}: kind {kind.name} has no rule for chains that give "
-                "their answer away; use problems of mathematics or Countdown"
+                "their answer away; use problems of mathematics, Countdown or code"
             )
     return splits
 

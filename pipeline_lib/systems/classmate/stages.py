@@ -26,7 +26,7 @@ _DECODING = tuple(
 _REWARD = tuple(
     f"classmate.{name}"
     for name in (
-        *("classmate_reward_weight", "aggregation", "fusion", "gate", "relative"),
+        *("classmate_reward_weight", "aggregation", "fusion", "gate", "relative", "missing"),
         "num_return_sequences",
     )
 )

@@ -167,6 +167,17 @@ def test_killed_actors_come_back_with_the_same_texts(models, tmp_path):
         assert ask_all(peers) == expected
 
 
+def test_a_killed_replica_costs_no_score(models, tmp_path):
+    """Two actors of one model, of which either is killed: the same texts, and none is missing."""
+    [peer, _] = local(models, replicas=2)
+    with opened([peer], tmp_path) as [found]:
+        replicas = [process_of(one) for one, _ in found._replicas]
+        expected = ask(found)
+        for process in replicas:
+            process.kill()
+            assert ask(found) == expected
+
+
 def test_one_past_the_deadline(models, server, tmp_path):
     """A server that hangs, and an actor that is stopped: killed at the deadline, and back for the next call."""
     served = served_at(server, "served", tokenizer=models[0])

@@ -2,20 +2,24 @@
 
 import json
 import os
+import runpy
 from dataclasses import replace
 
 import pytest
 
+from benchmarks.lib.repository import REPOSITORY
 from flows.cli.classmate.probe import show
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.study import read_study
-from pipeline_lib.systems.classmate.draws import DrawRecord, RewardedPath, write_draw
+from pipeline_lib.systems.classmate.draws import DrawRecord, RewardedPath, read_draw, write_draw
 from pipeline_lib.systems.classmate.stages import CLASSMATE
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows import smoke_runs
+from tests.synthetic_data import write_data
+from tests.unit.systems.classmate.peer_models import save_peer
 
 SHORT = smoke_runs.CLASSMATE
 SERVER = "{name: x, model: m, serve: {engine: url, url: 'http://127.0.0.1:1/v1'}}"
@@ -82,13 +86,17 @@ def test_a_killed_run_continues(reasonloop, classmate_run, tmp_path):
 
 @pytest.mark.slow
 def test_weight_0_is_plain_training(reasonloop, classmate_run, tmp_path):
-    """`train` with a peer at weight 0 gives the weights of `classmate-plain`, and logs the peer's scores."""
+    """`train` with a peer at weight 0 gives the weights of `classmate-plain`, and logs the peer's scores.
+
+    The peer has two replicas on Ray, which the command starts for itself.
+    """
     folders = Workspace(classmate_run).classmate
+    peer = {"name": "small", "model": str(folders.peers / "small"), "replicas": 2}
     output = tmp_path / "actor"
     done = reasonloop(
-        *("classmate", "train", folders.base, "--output", output, *SHORT),
+        *("classmate", "train", folders.base, "--output", output, "--runner", "ray", *SHORT),
         *("--set", "classmate.classmate_reward_weight=0"),
-        *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
+        *("--set", f"classmate.classmate_model_name_or_path_list=[{json.dumps(peer)}]"),
     )
     assert done.returncode == 0, done.stderr
     assert digest_file(output / "model.safetensors") == weights(classmate_run)[0]
@@ -102,7 +110,7 @@ def test_given_policies_are_compared(reasonloop, classmate_run, tmp_path):
     folders = Workspace(classmate_run).classmate
     done = reasonloop(
         *("classmate", "evaluate", f"base={folders.base}", f"plain={folders.plain}"),
-        *(f"actor={folders.trained}", "--output", tmp_path, *SHORT),
+        *(f"actor={folders.trained}", "--output", tmp_path, "--runner", "ray", *SHORT),
         *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
     )
     assert done.returncode == 0, done.stderr
@@ -192,7 +200,8 @@ def test_show_of_other_files_is_one_line(shown, tmp_path, name, text, message):
         (["classmate_model_name_or_path_list=['./a b']"], "give {name: NAME, model: ./a b}"),
         (["classmate_reward_weight=-1"], "classmate.classmate_reward_weight: Input should be"),
         (["classmate_reward_weight=2", "fusion=convex"], "with fusion=convex it is at most 1"),
-        (["keep=[1.0]"], "classmate.keep.0: Input should be less than 1"),
+        (["keep=[1.5]"], "classmate.keep.0: Input should be less than or equal to 1"),
+        (["missing=none"], "classmate.missing: Input should be 'mean' or 'base'"),
         (["num_return_sequences=0"], "classmate.num_return_sequences: Input should be"),
         (["fusion=normalized", "train.method=rloo"], "fusion=normalized needs train.method=grpo"),
         (["train.method=dpo"], "train.method=dpo draws no paths"),
@@ -240,3 +249,41 @@ def test_peers_that_ray_cannot_place_start_no_training(reasonloop, classmate_run
     assert "Ray cannot place" in line
     assert "lower num_gpus" in line
     assert not Workspace(tmp_path).classmate.base.exists()
+
+
+def test_training_on_code(called, tmp_path):
+    """`train` on MBPP, with whole chains and base rewards alone: programs are judged in the sandbox, peers asked."""
+    actor = save_peer(tmp_path / "actor")
+    peer = save_peer(tmp_path / "peer", seed=4)
+    source = write_data(tmp_path) / "mbpp"
+    done = called(
+        *("classmate", "train", actor, "--output", tmp_path / "trained", "--runner", "thread"),
+        *("--set", f"classmate.classmate_model_name_or_path_list=[{peer}]"),
+        *("--set", f"classmate.prepare={{dataset: mbpp, source: {source}, train_problems: 2}}"),
+        *("--set", "classmate.keep=[1.0]", "--set", "classmate.missing=base"),
+        *("--set", "classmate.max_new_tokens=8", "--set", "sample.max_new_tokens=8"),
+        *("--set", "classmate.train.steps=1", "--set", "classmate.train.batch_size=2"),
+    )
+    assert done.returncode == 0, done.stderr
+    [draws] = (tmp_path / "trained.draws").iterdir()
+    draw = read_draw(draws / "step-000000.json")
+    assert {path.problem_id.partition("-")[0] for path in draw.paths} == {"mbpp"}
+    assert draw.figures["classmate_scores/peer"] == 0
+    assert not draw.failures["peer"]
+
+
+def test_the_example_trains_from_python(capsys, monkeypatch, tmp_path):
+    """`examples/classmate_training.py` with one peer in a process, for one step."""
+    arguments = [
+        *(save_peer(tmp_path / "base"), tmp_path / "actor", "execution.runner=thread"),
+        f"classmate.classmate_model_name_or_path_list=[{save_peer(tmp_path / 'peer', seed=4)}]",
+        *("classmate.train.steps=1", "classmate.train.batch_size=1", "classmate.max_new_tokens=8"),
+        *("sample.max_new_tokens=8", "classmate.prepare.train_problems=4"),
+    ]
+    script = REPOSITORY / "examples" / "classmate_training.py"
+    monkeypatch.setattr("sys.argv", [str(script), *map(str, arguments)])
+    runpy.run_path(str(script))
+    out = capsys.readouterr().out
+    assert f"{tmp_path / 'actor'}: 1 steps; " in out
+    assert "'avg_classmate_score': 0.0" in out
+    manifests.read_manifest(tmp_path / "actor")

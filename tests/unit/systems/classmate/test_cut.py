@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.classmate_chains import RANGES, falls, wrong_chain
+from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold, reachable
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import VerifyParams
@@ -55,7 +56,7 @@ def test_joined_steps_are_the_chain(chain, separator):
 
 @pytest.mark.parametrize(
     ("share", "steps", "kept"),
-    [(0.25, 2, 0), (0.5, 2, 1), (0.75, 2, 1), (0.75, 4, 3), (0.29, 100, 29)],
+    [(0.25, 2, 0), (0.5, 2, 1), (0.75, 2, 1), (0.75, 4, 3), (0.29, 100, 29), (1.0, 3, 3)],
 )
 def test_the_number_of_kept_steps_is_rounded_down(share, steps, kept):
     """A quarter of two steps is none; 0.29 x 100 is 29, though 28.999999999999996 in floating point."""
@@ -66,16 +67,17 @@ def test_the_number_of_kept_steps_is_rounded_down(share, steps, kept):
 
 def test_no_prefix_reaches_the_answer():
     """Of 8 steps whose third gives the answer away, three quarters of all are 6, a leak; of the 3 steps
-    up to the answer they are floor(2.25) = 2.
+    up to the answer they are floor(2.25) = 2. Of all 3 the one with the answer is left out.
     """
     steps = [f"{number}\n" for number in range(8)]
-    prefix = cut_chain(steps, share=0.75, first_leak=2)
-    assert (prefix.text, prefix.kept, prefix.leaked) == ("0\n1\n", 2, True)
+    for share in (0.75, 1.0):
+        prefix = cut_chain(steps, share=share, first_leak=2)
+        assert (prefix.text, prefix.kept, prefix.leaked) == ("0\n1\n", 2, True)
 
 
 @given(
     st.integers(1, 20).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n - 1))),
-    st.sampled_from(SHARES),
+    st.sampled_from((*SHARES, 1.0)),
     st.integers(0, 30),
 )
 def test_filler_behind_the_answer_changes_no_prefix(chain, share, filler):
@@ -92,7 +94,7 @@ def test_filler_behind_the_answer_changes_no_prefix(chain, share, filler):
     st.lists(
         st.sampled_from(["1\n", "2\n", "3\n", "a 1\n", "b\n"]), min_size=1, max_size=6, unique=True
     ),
-    st.sampled_from(SHARES),
+    st.sampled_from((*SHARES, 1.0)),
     st.lists(st.tuples(st.integers(0, 5), st.sampled_from([".\n", "* * *\n", None])), max_size=8),
 )
 def test_steps_without_anything_new_are_not_counted(steps, share, added):
@@ -371,3 +373,33 @@ def test_a_solution_before_a_long_filler_is_a_leak(leak_of, filler):
     )
     assert leak_of(problem, f"First (8-2)*(5+3)=48 is what I look at{filler}\n", "then\n") == 0
     assert leak_of(problem, f"First (8-2)*(5+3)=47 is what I look at{filler}\n", "then\n") is None
+
+
+DOUBLE = Problem(
+    id="double",
+    question="Write double(n).",
+    gold=CodeGold(entry_point="double", tests="assert double(4) == 8"),
+    source="test",
+)
+
+
+@pytest.mark.parametrize(
+    ("steps", "place"),
+    [
+        # right as soon as the line is there, with the fence still open; what follows hides nothing
+        (["```python\n", "def double(n):\n", "    m = n + n\n", "    return m\n", "```\n"], 3),
+        (["def double(n):\n", "    return 2 * n\n", "def double(n):\n", "    return n\n"], 1),
+        (["def double(n):\n", "    m = n + 1\n", "    return m\n"], None),
+        # a step with a right program and a wrong one behind it
+        (
+            [
+                "Well.\n",
+                "```\ndef double(n): return 2 * n\n```\n```\ndef double(n): return n\n```\n",
+            ],
+            1,
+        ),
+    ],
+)
+def test_leaks_of_code(leak_of, steps, place):
+    """The first line with which the program passes its tests, in the sandbox."""
+    assert leak_of(DOUBLE, *steps) == place

@@ -97,6 +97,20 @@ ROOM = {"crowded": {"x": [False, False, False, True]}}
             *([1.0] * 3, {"x": [1.0, 0.0, None], "y": [0.0, 1.0, None]}),
             *({"aggregation": "max"}, [1.0] * 3, None),
         ),
+        # the same with missing=base: no bonus, so the verified reward alone, in the convex fusion too
+        (
+            *([1.0] * 3, {"x": [1.0, 0.0, None], "y": [0.0, 1.0, None]}),
+            *({"missing": "base"}, [0.5, 0.5, None], [1.25, 1.25, 1.0]),
+        ),
+        (
+            *([1.0] * 3, {"x": [1.0, 0.0, None]}),
+            *({"missing": "base", "fusion": "convex"}, [1.0, 0.0, None], [1.0, 0.5, 1.0]),
+        ),
+        # a score of one peer is enough: x has its mean 1/2 beside y
+        (
+            *([1.0] * 3, {"x": [1.0, 0.0, None], "y": [0.0, 1.0, 1.0]}),
+            *({"missing": "base"}, [0.5, 0.5, 0.75], None),
+        ),
         # the lift 1/2 of the first is the mean lift, though the problem of the second is the harder one
         (
             *([1.0, 0.0], {"x": [1.0, None]}),

@@ -10,11 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
+from flows.ray.classmate_peers import opened_peers
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.classmate import PeerParams
+from pipeline_lib.params.classmate import ClassmateParams, PeerParams
+from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
+from pipeline_lib.systems.classmate.peer import PeerFailedError, Peers, Question
 from pipeline_lib.systems.classmate.peer_engine import BATCH_SIZE, PeerEngine, check_peer
 from pipeline_lib.systems.classmate.processes import process_peers
 from tests.unit.engines.scripted_server import answers as replies
@@ -42,9 +44,14 @@ def processes() -> set[psutil.Process]:
     return set(psutil.Process().children(recursive=True))
 
 
+def all_computing() -> list[psutil.Process]:
+    """The processes with engines: each the only child of a child."""
+    return [one for child in psutil.Process().children() for one in child.children()]
+
+
 def computing() -> psutil.Process:
-    """The process with the engine: the only child of the only child."""
-    [found] = [one for child in psutil.Process().children() for one in child.children()]
+    """The only process with an engine."""
+    [found] = all_computing()
     return found
 
 
@@ -91,6 +98,22 @@ def test_a_killed_peer_comes_back_with_the_same_text(embedded, compact_peer):
     computing().kill()
     assert "was killed by signal 9" in failure(embedded)
     assert texts(embedded.answer(QUESTIONS, DECODING, timeout_s=PATIENCE_S)) == expected
+
+
+def test_a_replica_that_is_killed_or_stopped_costs_no_score(compact_peer, tmp_path):
+    """Two processes of one peer, as a training asks them: SIGKILL of one, SIGSTOP of the other later."""
+    peer = PeerParams(name="a", model=str(compact_peer), replicas=2)
+    before = processes()
+    with opened_peers([peer], ExecutionParams(runner="thread"), root=tmp_path) as peers:
+        asking = Peers(peers, ClassmateParams(timeout_s=PATIENCE_S, max_new_tokens=12))
+        expected = asking.ask({"a": QUESTIONS})()["a"]
+        assert not any(one.error for group in expected for one in group)
+        first, second = all_computing()
+        first.kill()
+        assert texts(asking.ask({"a": QUESTIONS})()["a"]) == texts(expected)
+        second.suspend()
+        assert texts(asking.ask({"a": QUESTIONS})()["a"]) == texts(expected)
+    assert processes() == before
 
 
 def test_a_stopped_peer_is_killed(embedded):

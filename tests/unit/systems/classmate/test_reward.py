@@ -44,6 +44,21 @@ def test_additive_rewards_of_a_draw(reward_of):
     assert reward([("sum", RIGHT), ("sum", WRONG)]) == [1.5, 0.0]
 
 
+def test_peers_get_the_whole_chain_up_to_its_answer(reward_of):
+    """With keep = 1: the right chain without its last step, which is the answer, and the whole of the wrong one."""
+    peer = adder()
+    assert reward_of([peer], PROBLEMS, keep=(1.0,))([("sum", RIGHT), ("sum", WRONG)]) == [1.5, 0.0]
+    assert {one.prefix for call in peer.calls for one in call} == {"", "2+3=5\n", WRONG}
+
+
+@pytest.mark.parametrize(("missing", "reward"), [("mean", 1.5), ("base", 1.0)])
+def test_a_path_without_any_score(reward_of, missing, reward):
+    """Beside a path with the bonus 1: its group's mean bonus, which is 1, or none."""
+    begun = ScriptedPeer(name="x", write=lambda prefix, _: "5+4=9" if prefix == "2+3=5\n" else None)
+    paths = [("sum", RIGHT), ("sum", "3+2=5\n5+4=9")]
+    assert reward_of([begun], PROBLEMS, **HALF, missing=missing)(paths) == [1.5, reward]
+
+
 def test_prefix_and_continuation_are_judged_strictly_as_one_text(reward_of):
     """The continuation alone is no solution, and prose around the steps is not the format asked for."""
     wordy = ScriptedPeer(name="wordy", write=lambda prefix, _: adds(prefix, 0) + "\nDone.")
