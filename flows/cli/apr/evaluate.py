@@ -13,10 +13,12 @@ from flows.cli.options import (
     ParamsOptions,
     Temperature,
     read_list,
+    read_sets,
 )
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_evaluation
 from flows.run.terminal import say
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
@@ -56,10 +58,16 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         ),
     ] = None,
     problems: Annotated[
-        pathlib.Path | None,
+        str | None,
         Parameter(
-            help="Instead of --data: JSON lines with id, numbers and target; or a .json list of objects with "
-            "nums and target, or of prompts."
+            help="Instead of --data: JSON lines with id, numbers and target, or with id, question and gold; or a .json "
+            "list of objects with nums and target, or of prompts. With --dataset: how many of its problems."
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        Parameter(
+            help="A whole public data set, for language models: NAME, NAME=FOLDER or NAME=HUB_ID."
         ),
     ] = None,
     output: Annotated[
@@ -93,6 +101,13 @@ def evaluate(  # noqa: PLR0913 - one argument per option
             validator=AT_LEAST_ONE,
         ),
     ] = None,
+    max_tokens: Annotated[
+        int,
+        Parameter(
+            help="Tokens of one draw of a language model that was not trained on threads.",
+            validator=AT_LEAST_ONE,
+        ),
+    ] = 512,
     first_success: FirstSuccess = False,
     url: Url = None,
     params: ParamsOptions = DEFAULT_PARAMS,
@@ -107,8 +122,14 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         reasonloop apr evaluate models/apr-parallel models/apr-serial --data data/apr --split valid --output reports/apr-valid --children 3,5,7,9 --tokens 128,192,256
         reasonloop apr evaluate models/apr-parallel --problems val.json --output reports/apr --children 5 --temperature 0,1 --samples 4
         reasonloop apr evaluate models/apr-parallel models/apr-serial --data data/apr --output reports/apr-votes --temperature 0,1 --serial-samples 8
+        reasonloop apr evaluate models/smollm2 --dataset aime24=DATA/aime24 --problems 10 --output reports/aime
     """
-    loaded = params.load()
+    if dataset is not None and (data is not None or not (problems or "1").isdigit()):
+        raise BadInputError("--dataset: goes without --data, and with a number of --problems")
+    sets = (
+        None if dataset is None else read_sets(dataset, None if problems is None else int(problems))
+    )
+    loaded = params.load({"evaluate.sets": sets})
     from pipeline_lib.systems.apr.evaluation import evaluate as evaluation  # noqa: PLC0415 - torch is slow
     from pipeline_lib.systems.apr.evaluation import plans, problem_source  # noqa: PLC0415 - as above
 
@@ -124,10 +145,15 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         serve=_server(url, loaded, folders[0]),
         evaluate=loaded.evaluate,
         verify=loaded.verify,
+        max_tokens=max_tokens,
         seed=loaded.seed,
         provenance=provenance(loaded),
     )
-    found = problem_source.read_source(data, problems, split)
+    if dataset is not None:
+        found = problem_source.read_data_set(loaded)
+    else:
+        file = None if problems is None else pathlib.Path(problems)
+        found = problem_source.read_source(data, file, split)
     with progress_bar("apr evaluate") as moved:
         evaluation.evaluate_models(
             {str(model): folder for model, folder in zip(models, folders, strict=True)},

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from pipeline_lib.params.apr import PartsParams
 
-_UNTRAINED_WINDOW, _UNTRAINED_DRAW = 4096, 160
-"""Tokens of a sequence, and of one draw, of a model that was not trained."""
+_UNTRAINED_WINDOW = 4096
+"""Tokens of a sequence of a model that was not trained."""
 
 
 def task_of(
@@ -87,8 +87,12 @@ def trained_task(model: pathlib.Path, verify: VerifyParams) -> WordsTask | None:
     return words_task(record, load_tokenizer(str(model)), verify)
 
 
-def record_of(model: pathlib.Path, examples: tuple[str, str] | None) -> ThreadModelRecord:
+def record_of(
+    model: pathlib.Path, examples: tuple[str, str] | None, *, most_tokens: int
+) -> ThreadModelRecord:
     """The record of a model; of a language model without one, a record with worked ``examples``, or of tags.
+
+    ``most_tokens`` bounds each draw of a model without a record.
 
     Raises:
         BadInputError: the folder holds no model, or its record is damaged.
@@ -100,7 +104,7 @@ def record_of(model: pathlib.Path, examples: tuple[str, str] | None) -> ThreadMo
         kind="parallel",
         style="parts" if examples else "tags",
         window=_UNTRAINED_WINDOW,
-        most_tokens=_UNTRAINED_DRAW,
+        most_tokens=most_tokens,
         conditions=("",),
         examples=turns,
         child_examples=child_turns,

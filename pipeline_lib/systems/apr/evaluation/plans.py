@@ -139,6 +139,8 @@ class EvaluationSetting:
     evaluate: EvaluateParams
     verify: VerifyParams
     """Of answers in words."""
+    max_tokens: int = 512
+    """Of one draw of a language model that was not trained on threads."""
     seed: int
     provenance: Mapping[str, str | None] = field(default_factory=dict)
     """Of the file of metrics."""
@@ -236,7 +238,7 @@ def make_plans(
 def _plans_of_model(
     name: str, folder: pathlib.Path, source: ProblemSource, setting: EvaluationSetting
 ) -> list[Plan]:
-    record = record_of(folder, source.examples)
+    record = record_of(folder, source.examples, most_tokens=setting.max_tokens)
     check_fit(folder, record, source.problems, style=source.style)
     model = ThreadModel(folder=folder, record=record, serve=setting.serve, verify=setting.verify)
     amounts = setting.children if record.kind == "parallel" else setting.tokens

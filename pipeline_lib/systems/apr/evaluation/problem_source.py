@@ -8,6 +8,8 @@ from typing import Literal
 from pydantic import ValidationError
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.whole import Params
+from pipeline_lib.sampling.splits import checked_problems
 from pipeline_lib.store.files import read_json
 from pipeline_lib.systems.apr.countdown.grammar import read_problem
 from pipeline_lib.systems.apr.countdown.task import root_state
@@ -142,3 +144,26 @@ def read_source(
         style=settings.form,
         examples=worked_examples(train[:_EXAMPLES], settings.parts) if train else None,
     )
+
+
+def read_data_set(params: Params) -> ProblemSource:
+    """The problems of the only one of ``evaluate.sets``, as questions in words.
+
+    Raises:
+        BadInputError: there are several, or it cannot be used.
+    """
+    if len(params.evaluate.sets) != 1:
+        raise BadInputError("--dataset: give one data set, and another --output for the next")
+    problems, _ = checked_problems(params.evaluate.sets[0], seed=params.seed)
+    lines = [
+        WordsLine.model_validate(
+            {
+                "id": one.id,
+                "question": one.question,
+                "kind": one.kind.name,
+                **one.kind.write_line(one.gold),
+            }
+        )
+        for one in problems
+    ]
+    return ProblemSource(problems=lines)

@@ -21,6 +21,9 @@ from pipeline_lib.systems.apr.words.task import GATES
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event, step_recorder
 
+_UNTRAINED_DRAW = 160
+"""Tokens of one draw of the model that was not trained; it repeats itself where it fails."""
+
 
 def choose(run: Run) -> None:
     """Compare the conditions of each model greedily, and write the most accurate one of each."""
@@ -75,6 +78,7 @@ def evaluate(run: Run) -> None:
         serve=None,
         evaluate=run.params.evaluate,
         verify=run.params.verify,
+        max_tokens=_UNTRAINED_DRAW,
         seed=run.params.seed,
         provenance=provenance(run.params),
     )
