@@ -62,7 +62,8 @@ class ThreadModel:
         return self.task.tokens
 
     @functools.cached_property
-    def _engine(self) -> ChatModel:
+    def engine(self) -> ChatModel:
+        """What draws; BadInputError: the server does not serve exactly one model."""
         if self.serve is None:
             return shared_engine(str(self.folder), batch_size=_BATCH)
         return OpenAIModel(
@@ -82,7 +83,7 @@ class ThreadModel:
         """
         bound = UNBOUNDED if self.serve is None else self.serve.concurrency
         return draw_rollouts(
-            self._engine,
+            self.engine,
             roots,
             lambda draws: Runtime(
                 grammar=self.task.grammar,
