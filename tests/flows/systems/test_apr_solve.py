@@ -8,6 +8,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.seeding import child_random
+from pipeline_lib.store.files import read_json_lines, write_json_lines
 from pipeline_lib.systems.apr.runtime import Limits
 from pipeline_lib.systems.apr.solve import Solver, answer_of
 from pipeline_lib.systems.apr.threads import Event
@@ -134,3 +135,35 @@ def test_questions_answered_at_once_have_seeds_of_their_own(server):
     first, twin, other = map(answer_of, solved(client, "q", "q", "r"))
     assert [first] == [*map(answer_of, solved(client, "q"))]
     assert len({first, twin, other}) == 3
+
+
+def test_a_file_is_answered_once_and_what_failed_is_asked_again(called, refused, server, tmp_path):
+    """Forty questions, of which one fails: the same command asks that one alone, and the file is in order."""
+    asked: list[str] = []
+    is_down = True
+
+    async def reply(_request, body):
+        question = body["messages"][0]["content"].rpartition("Question: ")[2]
+        asked.append(question)
+        if question == "q7" and is_down:
+            return JSONResponse({"error": {"message": "no"}}, status_code=400)
+        return JSONResponse(chat_response(body, f"answer to {question}"))
+
+    server.always = reply
+    source, output = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
+    write_json_lines(source, [{"id": f"i{n}", "question": f"q{n}", "page": n} for n in range(40)])
+    at = ("--engine", "url", "--set", f"serve.url=http://127.0.0.1:{server.port}/v1")
+    command = ("apr", "solve", MODEL, "--problems", source, "--output", output, *at)
+    failed = called(*command)
+    assert failed.returncode == 1
+    assert "1 of 40 failed; the same command asks them again" in failed.stderr
+    assert "error" in [*read_json_lines(output)][7]
+    asked.clear()
+    is_down = False
+    assert "40 of 40 answered" in called(*command).stdout
+    assert asked == ["q7"]
+    rows = [*read_json_lines(output)]
+    assert [(one["id"], one["page"], one["answer"]) for one in rows] == [
+        (f"i{n}", n, f"answer to q{n}") for n in range(40)
+    ]
+    assert "give either a question, or --problems FILE" in refused("apr", "solve", MODEL)
