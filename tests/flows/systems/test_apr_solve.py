@@ -161,7 +161,7 @@ def test_a_file_is_answered_once_and_what_failed_is_asked_again(called, refused,
     asked.clear()
     is_down = False
     assert "40 of 40 answered" in called(*command).stdout
-    assert asked == ["q7"]
+    assert [one for one in asked if one.startswith("q")] == ["q7"]
     rows = [*read_json_lines(output)]
     assert [(one["id"], one["page"], one["answer"]) for one in rows] == [
         (f"i{n}", n, f"answer to q{n}") for n in range(40)
