@@ -115,7 +115,7 @@ def worked_examples(problems: Sequence[WordsLine], params: "PartsParams") -> tup
     """Turns with the traces of ``problems`` before a question, and with one child of each before a part."""
     turns = child_turns = ""
     for place, problem in enumerate(problems):
-        rows = [*trace_rows(problem, "parallel", params)]
+        rows = [*trace_rows(problem, "parallel", params.model_copy(update={"facts": 0}))]
         last, child = rows[-1], rows[1 + place]
         question, _, answer = last["prefix"].partition(ANSWER)
         turns += f"{question}{TURN}{answer}{last['output']}{TURN}"

@@ -253,8 +253,36 @@ def _chained(steps: Sequence[str]) -> str:
     return "".join([*steps[:1], *(re.sub(r"^\d+", "", step) for step in steps[1:])])
 
 
+def _facts(draw: random.Random, count: int) -> tuple[str, str]:
+    """A message that asks for calculations, and the lines of their results."""
+    asked, answered = [], []
+    for _ in range(count):
+        form = draw.choice(["sum", "sum", "difference", "difference", "largest", "smallest"])
+        if form == "sum":
+            a, b = draw.randint(1, 4 * _LARGEST), draw.randint(1, _LARGEST)
+            text, result = f"{a}+{b}", a + b
+        elif form == "difference":
+            a, b = sorted((draw.randint(1, _LARGEST), draw.randint(1, _LARGEST)), reverse=True)
+            text, result = f"{a}-{b}", a - b
+        else:
+            some = [draw.randint(1, _LARGEST) for _ in range(draw.randint(2, 5))]
+            text = f"{form} of {', '.join(map(str, some))}"
+            result = max(some) if form == "largest" else min(some)
+        asked.append(text)
+        answered.append(f"{text}={result}")
+    return "\n".join(["Calculate:", *asked]), "\n".join(answered)
+
+
 def trace_rows(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
-    """The sequences of the trace of a question, as rows of a table of traces."""
+    """The sequences of the trace of a question, and its facts, as rows of a table of traces."""
+    yield from _trace(problem, kind, params)
+    if params.facts:
+        message, text = _facts(child_random(0, "facts", problem.id), params.facts)
+        fact = {"role": "fact", "round": 0, "child": None, "condition": "", "solved": True}
+        yield {"problem_id": problem.id, **fact, "prefix": message + ANSWER, "output": text}
+
+
+def _trace(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
     facts = problem.facts
     asked, values, steps = facts["asked"], facts["values"], facts["steps"]
     sentences = problem.question.split("\n")[1:-1]

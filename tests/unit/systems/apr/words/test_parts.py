@@ -10,7 +10,7 @@ from pipeline_lib.systems.apr.words.parts import KINDS, combined, questions, tra
 from pipeline_lib.systems.apr.words.pointers import PointerGrammar, parts_of
 from pipeline_lib.systems.apr.words.texts import ANSWER
 
-PARAMS = PartsParams()
+PARAMS = PartsParams(facts=0)
 
 
 def made(split, count=60, **changes):
@@ -83,6 +83,21 @@ def test_traces_are_what_the_runtime_makes_of_them(child):
         assert results == [*map(str, problem.facts["values"])]
         assert grammar.join(spawn, results) == last["prefix"]
         assert last["output"].endswith(f"\\boxed{{{problem.gold.answer}}}")
+
+
+def test_every_kind_has_the_same_facts():
+    """Calculations like the last ones of answers, each with its true result."""
+    params = PARAMS.model_copy(update={"facts": 6})
+    for problem in made("train", 20):
+        facts = [[*trace_rows(problem, kind, params)][-1] for kind in KINDS]
+        assert facts == [facts[0]] * len(KINDS)
+        asked = facts[0]["prefix"].removesuffix(ANSWER).split("\n")[1:]
+        assert len(asked) == 6
+        for text, line in zip(asked, facts[0]["output"].split("\n"), strict=True):
+            numbers = [*map(int, re.findall(r"\d+", text))]
+            chosen = {"l": max, "s": min}.get(text[0])
+            result = replayed(text) if chosen is None else chosen(numbers)
+            assert line == f"{text}={result}"
 
 
 def test_serial_traces_have_the_same_calculations():
