@@ -21,6 +21,7 @@ import torch
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine, shared_engine
+from pipeline_lib.engines.tokens import encode_completion
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
@@ -29,7 +30,10 @@ from pipeline_lib.systems.apr.data_folder import check_data, problem_file
 from pipeline_lib.systems.apr.evaluation.evaluate import ROLLOUTS_NAME, evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
+from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
+from pipeline_lib.systems.apr.task import ThreadTask
+from pipeline_lib.systems.apr.tasks import task_of
 
 SEED = 7
 NEAR_TIE = 1e-3
@@ -86,8 +90,9 @@ def compare_engines(
         evaluate_models({"m": model}, ProblemSource(problems=problems), work / name, setting)
         rollouts.append([*read_json_lines(work / name / ROLLOUTS_NAME)])
     engine = shared_engine(str(model), batch_size=_BATCH)
+    task = task_of(read_record(model), engine.tokenizer, VerifyParams())
     differences = [
-        find_difference(engine, here, there)
+        find_difference(engine, task, here, there)
         for here, there in zip(*rollouts, strict=True)
         if here["seqs"] != there["seqs"]
     ]
@@ -95,7 +100,7 @@ def compare_engines(
 
 
 def find_difference(
-    engine: EmbeddedEngine, here: dict[str, Any], there: dict[str, Any]
+    engine: EmbeddedEngine, task: ThreadTask, here: dict[str, Any], there: dict[str, Any]
 ) -> Difference:
     """The first difference of two rollouts of one problem."""
     pairs = list(zip(here["seqs"], there["seqs"], strict=False))
@@ -103,17 +108,20 @@ def find_difference(
     gap = None
     if place < len(pairs) and pairs[place][0]["prefix"] == pairs[place][1]["prefix"]:
         one, other = pairs[place]
-        gap = _gap(engine, one["prefix"], one["output"], other["output"])
+        context = task.tokens.encode(task.wire(one["prefix"]))
+        gap = _gap(engine, context, one["output"], other["output"])
     return Difference(problem_id=here["problem_id"], sequence=place, gap=gap)
 
 
 @torch.no_grad()
-def _gap(engine: EmbeddedEngine, prefix: str, one: str, other: str) -> float:
+def _gap(engine: EmbeddedEngine, context: Sequence[int], one: str, other: str) -> float:
     """Distance in nats of the tokens at which two outputs part; an end token follows each output."""
     tokenizer = engine.tokenizer
-    outputs = [[*tokenizer.encode(text), tokenizer.eos_token_id] for text in (one, other)]
+    outputs = [
+        [*encode_completion(tokenizer, text), tokenizer.eos_token_id] for text in (one, other)
+    ]
     shared = next(i for i, (a, b) in enumerate(zip(*outputs, strict=False)) if a != b)
-    ids = [*tokenizer.encode(prefix), *outputs[0][:shared]]
+    ids = [*context, *outputs[0][:shared]]
     logits_V = engine.model(input_ids=torch.tensor([ids])).logits[0, -1].float()
     first, second = (float(logits_V[output[shared]]) for output in outputs)
     return abs(first - second)
