@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 
 from flows.ray.runners import cluster
@@ -44,19 +44,21 @@ def opened_peers(
         return
     check_resources(checked, execution)
     replicas = [one for peer in checked for one in replicas_of(peer)]
-    if (note := inexact_note(checked)) is not None:
-        record_event(root, "note", text=note)
     log_folder = root.resolve() / "logs"
+    opening: AbstractContextManager[Sequence[Peer]]
     if execution.runner == "thread":
         from pipeline_lib.systems.classmate.processes import process_peers  # noqa: PLC0415 - not with Ray
 
-        with process_peers(replicas, log_folder=log_folder) as found:
-            yield _joined(checked, found)
-        return
-    from flows.ray.peers import ray_peers  # noqa: PLC0415 - thread runs need no Ray
+        opening = process_peers(replicas, log_folder=log_folder)
+    else:
+        from flows.ray.peers import ray_peers  # noqa: PLC0415 - thread runs need no Ray
 
-    with ray_peers(replicas, execution, log_folder=log_folder) as actors:
-        yield _joined(checked, actors)
+        opening = ray_peers(replicas, execution, log_folder=log_folder)
+    with opening as found:
+        # Once the peers are there: a refusal leaves no file.
+        if (note := inexact_note(checked)) is not None:
+            record_event(root, "note", text=note)
+        yield _joined(checked, found)
 
 
 def _joined(peers: Sequence[PeerParams], opened: Sequence[Peer]) -> list[Peer]:

@@ -51,7 +51,7 @@ class PartsParams(Section):
     number of the part."""
     terse_children: bool = False
     """Children chain their calculations, as in 4*6=24+13=37."""
-    facts: Whole = 8
+    facts: Whole = 16
     """Calculations like the last ones of answers that every kind of training has besides, per question, in a sequence
     of their own."""
     wordings_problems: Whole = 100

@@ -6,10 +6,12 @@ import pytest
 
 from benchmarks.apr_engines import compare_engines, find_difference
 from pipeline_lib.engines.embedded.embedded_engine import shared_engine
-from pipeline_lib.params.paths import CountdownParams
+from pipeline_lib.params.paths import CountdownParams, VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.countdown import generate
+from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.tasks import task_of
 from tests.unit.engines.served_model import served
 from tests.unit.systems.apr.learned_model import SOLVED, save_record, shared_model, trace
 
@@ -38,13 +40,19 @@ def test_100_problems_have_equal_rollouts_in_process_and_over_http(model, tmp_pa
     assert all(one.is_near_tie for one in found.differences)
 
 
+def engine_and_task(model):
+    """A model in this process, and what it works on."""
+    engine = shared_engine(str(model), batch_size=4)
+    return engine, task_of(read_record(model), engine.tokenizer, VerifyParams())
+
+
 def test_a_difference_is_followed_to_its_first_token(model):
     """Of a learned text with another number in its first line: the model is certain there, so it is no near tie."""
     sequences = [{"prefix": one.prefix, "output": one.output} for one in trace(*SOLVED).sequences]
     changed = [dict(one) for one in sequences]
     changed[1]["output"] = changed[1]["output"].replace("=", "=1", 1)
     found = find_difference(
-        shared_engine(str(model), batch_size=4),
+        *engine_and_task(model),
         {"problem_id": "a", "seqs": sequences},
         {"problem_id": "a", "seqs": changed},
     )
@@ -57,7 +65,7 @@ def test_rollouts_of_other_lengths_have_no_common_token(model):
     """A sequence that one of them lacks: its place, and no gap."""
     sequences = [{"prefix": one.prefix, "output": one.output} for one in trace(*SOLVED).sequences]
     found = find_difference(
-        shared_engine(str(model), batch_size=4),
+        *engine_and_task(model),
         {"problem_id": "a", "seqs": sequences},
         {"problem_id": "a", "seqs": sequences[:2]},
     )

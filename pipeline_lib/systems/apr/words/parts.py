@@ -243,9 +243,18 @@ def _last_steps(asked: str, values: Sequence[int]) -> list[str]:
     if asked == "sum":
         sums = [*itertools.accumulate(values)]
         return [f"{a}+{b}={c}" for a, b, c in zip(sums, values[1:], sums[1:], strict=False)]
+    steps = [_picked("largest", values)]
     if asked == "difference":
-        return [f"{max(values)}-{min(values)}={max(values) - min(values)}"]
-    return []
+        most, fewest = max(values), min(values)
+        steps += [_picked("smallest", values), f"{most}-{fewest}={most - fewest}"]
+    return steps
+
+
+def _picked(which: str, values: Sequence[int]) -> str:
+    """As in ``largest of 4, 9, 7=9``: a model of this size does not pick reliably without writing the numbers down."""
+    return (
+        f"{which} of {', '.join(map(str, values))}={(max if which == 'largest' else min)(values)}"
+    )
 
 
 def _chained(steps: Sequence[str]) -> str:
@@ -253,33 +262,33 @@ def _chained(steps: Sequence[str]) -> str:
     return "".join([*steps[:1], *(re.sub(r"^\d+", "", step) for step in steps[1:])])
 
 
-def _facts(draw: random.Random, count: int) -> tuple[str, str]:
-    """A message that asks for calculations, and the lines of their results."""
-    asked, answered = [], []
+_FACTS_MESSAGE = "Write calculations, each with its result."
+
+
+def _facts(draw: random.Random, count: int) -> str:
+    """Lines like the last steps of answers. No line is in the message, since in an answer none is either."""
+    lines = []
     for _ in range(count):
         form = draw.choice(["sum", "sum", "difference", "difference", "largest", "smallest"])
         if form == "sum":
             a, b = draw.randint(1, 4 * _LARGEST), draw.randint(1, _LARGEST)
-            text, result = f"{a}+{b}", a + b
+            lines.append(f"{a}+{b}={a + b}")
         elif form == "difference":
-            a, b = sorted((draw.randint(1, _LARGEST), draw.randint(1, _LARGEST)), reverse=True)
-            text, result = f"{a}-{b}", a - b
+            b, a = sorted((draw.randint(1, _LARGEST), draw.randint(1, _LARGEST)))
+            lines.append(f"{a}-{b}={a - b}")
         else:
             some = [draw.randint(1, _LARGEST) for _ in range(draw.randint(2, 5))]
-            text = f"{form} of {', '.join(map(str, some))}"
-            result = max(some) if form == "largest" else min(some)
-        asked.append(text)
-        answered.append(f"{text}={result}")
-    return "\n".join(["Calculate:", *asked]), "\n".join(answered)
+            lines.append(_picked(form, some))
+    return "\n".join(lines)
 
 
 def trace_rows(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
     """The sequences of the trace of a question, and its facts, as rows of a table of traces."""
     yield from _trace(problem, kind, params)
     if params.facts:
-        message, text = _facts(child_random(0, "facts", problem.id), params.facts)
+        text = _facts(child_random(0, "facts", problem.id), params.facts)
         fact = {"role": "fact", "round": 0, "child": None, "condition": "", "solved": True}
-        yield {"problem_id": problem.id, **fact, "prefix": message + ANSWER, "output": text}
+        yield {"problem_id": problem.id, **fact, "prefix": _FACTS_MESSAGE + ANSWER, "output": text}
 
 
 def _trace(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
@@ -292,8 +301,8 @@ def _trace(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[
     parent = {**row, "role": Role.PARENT.value, "child": None}
     if kind != "parallel":
         if kind == "terse":
-            chains = [*map(_chained, steps), _chained(last[:-1])]
-            text = "\n".join([*filter(None, chains), last[-1]])
+            end = [_chained(last[:-1]), last[-1]] if asked == "sum" else last
+            text = "\n".join([*map(_chained, steps), *end])
         else:
             told = [[one, *some] for one, some in zip(sentences, steps, strict=True)]
             text = "\n".join([*itertools.chain.from_iterable(told), *last])
