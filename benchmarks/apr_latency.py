@@ -88,7 +88,7 @@ def time_plan(plan: Plan, *, at_once: int) -> Timing:
     return Timing(
         model=plan.chosen.name,
         condition=plan.chosen.condition or "none",
-        accuracy=statistics.fmean(one is not None and one.is_right for one in judged),
+        accuracy=statistics.fmean(not isinstance(one, str) and one.is_right for one in judged),
         at_once=at_once,
         latency_s=statistics.median(latencies),
         questions_per_s=len(rollouts) / wall_s,

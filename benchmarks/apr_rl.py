@@ -25,8 +25,9 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.apr.data_folder import problem_file
 from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.problem_lines import read_problems
-from pipeline_lib.systems.apr.rl import ThreadDraws, ThreadRollouts, make_phase, prompt_rows
+from pipeline_lib.systems.apr.rl import ThreadRollouts, make_phase, prompt_rows
 from pipeline_lib.systems.apr.tasks import task_of
+from pipeline_lib.systems.apr.training_draws import ThreadDraws
 from pipeline_lib.train.offline.bucketed_sft import cut_passes, padded_length
 from pipeline_lib.train.phases import TrainContext, run_phase
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout

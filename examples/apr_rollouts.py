@@ -8,8 +8,8 @@ from typing import Any
 
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.apr.model_record import ThreadModelRecord
-from pipeline_lib.systems.apr.rl import ThreadDraws
 from pipeline_lib.systems.apr.tasks import task_of
+from pipeline_lib.systems.apr.training_draws import ThreadDraws
 
 RECORD = ThreadModelRecord(kind="parallel", style="parts", window=768, conditions=("",))
 

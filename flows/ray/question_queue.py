@@ -60,7 +60,7 @@ class BatchState:
     failure: str | None = None
     """Why it failed."""
     is_input: bool = False
-    """The failure is of the batch itself, not of ours."""
+    """The failure is bad input of the batch, and no failure of the master."""
     solved: SolvedFile | None = None
     """Of a finished one."""
     calls: Mapping[str, int] = field(default_factory=dict)

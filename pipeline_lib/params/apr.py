@@ -47,7 +47,7 @@ class PartsParams(Section):
     """Calculations of a part."""
     steps_high: Count = 6
     child: Literal["sentence", "expression", "question"] = "sentence"
-    """What a child reads: the text of its part, an expression that its parent writes, or the whole question with the
+    """Prompt of a child: the text of its part, an expression that its parent writes, or the whole question and the
     number of the part."""
     terse_children: bool = False
     """Children chain their calculations, as in 4*6=24+13=37."""
@@ -188,7 +188,7 @@ class AprRlParams(Section):
     rollouts: Literal["in_process", "endpoint"] = "in_process"
     """endpoint: the engine of `serve` draws, with the adapter of every step; needs `apr.model.lora`."""
     rollout: str | None = None
-    """module:function that draws and judges in place of ours; see docs/apr.md."""
+    """module:function that draws and judges, in place of `ThreadDraws`; see docs/apr.md."""
     grammar: str | None = None
     """module:name of a `ThreadGrammar` in place of the model's."""
     pass_tokens: Count = 2048
@@ -237,6 +237,8 @@ class AprParams(Section):
                 "rl.rollouts=endpoint: an engine takes adapters alone between steps; set model.lora.enabled=true, or "
                 "draw in_process"
             )
+        if self.model.lora.enabled and self.sft.optimizer == "muon":
+            yield "sft.optimizer=muon: Muon trains whole matrices; set adamw for adapters (model.lora)"
         if self.sft.step_tokens < self.model.window:
             yield (
                 f"sft.step_tokens={self.sft.step_tokens} is below model.window={self.model.window}; a step "

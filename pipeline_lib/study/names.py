@@ -15,6 +15,8 @@ ARMS = {
     "serial": "A model that searches in one thread, after supervised training.",
     "parallel rl": "The parallel model after reinforcement learning on its own rollouts.",
     "serial rl": "The serial model after as much reinforcement learning.",
+    "terse": "A model that writes the calculations of all parts alone in one thread, after supervised training.",
+    "terse rl": "The terse model after as much reinforcement learning.",
     "parallel vote": "The most frequent claim of several parallel rollouts.",
     "serial vote": "The most frequent claim of several serial rollouts.",
     "untrained": "A model without training for threads.",

@@ -124,7 +124,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         reasonloop apr evaluate models/apr-parallel models/apr-serial --data data/apr --output reports/apr-votes --temperature 0,1 --serial-samples 8
         reasonloop apr evaluate models/smollm2 --dataset aime24=DATA/aime24 --problems 10 --output reports/aime
     """
-    if dataset is not None and (data is not None or not (problems or "1").isdigit()):
+    if dataset is not None and (data is not None or not (problems or "1").isdecimal()):
         raise BadInputError("--dataset: goes without --data, and with a number of --problems")
     sets = (
         None if dataset is None else read_sets(dataset, None if problems is None else int(problems))

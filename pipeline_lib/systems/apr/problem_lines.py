@@ -37,7 +37,7 @@ class ThreadProblem(Protocol):
 
     @property
     def gold(self) -> Gold:
-        """What its answers are judged by."""
+        """The reference that decides its answers."""
 
     def row(self) -> Row:
         """As the row of a `Problem`."""

@@ -4,38 +4,27 @@ Every sequence is trained on from its first sampled token to its end token. The 
 the place of a join that the model wrote itself. This text is in the prefix of the next sequence, so it has no loss.
 """
 
-import asyncio
-import inspect
 import pathlib
-import pkgutil
-import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pipeline_lib.engines.chat_model import ChatModel, Decoding
-from pipeline_lib.engines.client.client import OpenAIModel
-from pipeline_lib.engines.client.response_parsing import OTHER_MODEL
-from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.engines.identity import Endpoint, model_identity
+from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.pretrained import load_tokenizer
-from pipeline_lib.engines.running_engine import serving_engine
-from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.engines.tokens import encode_completion, encode_prompt
-from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
+from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.checkpoints import work_folder
-from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
@@ -48,15 +37,12 @@ from pipeline_lib.systems.apr.model_record import (
     read_record,
 )
 from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
-from pipeline_lib.systems.apr.rollouts import check_room, make_roots
-from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime
-from pipeline_lib.systems.apr.scheduler import draw_rollouts
-from pipeline_lib.systems.apr.task import Row, ThreadTask, rollout_row
+from pipeline_lib.systems.apr.rollouts import check_room
+from pipeline_lib.systems.apr.task import Row, ThreadTask, digest_named, load_named
 from pipeline_lib.systems.apr.tasks import task_of
 from pipeline_lib.systems.apr.threads import Role, Root
+from pipeline_lib.systems.apr.training_draws import ThreadDraws, open_engine
 from pipeline_lib.train.offline.bucketed_sft import TokenRow
-from pipeline_lib.train.online.live_rollouts import eval_mode
-from pipeline_lib.train.online.rollouts import StepAdapter
 from pipeline_lib.train.phases import Phase, Progress, Schedule, TrainContext
 from pipeline_lib.train.rollout_grpo.rollouts import RewardedRollout, RolloutSource
 from pipeline_lib.train.rollout_grpo.trainer import trainer_factory
@@ -64,11 +50,6 @@ from pipeline_lib.train.sequence import finished_training, run_phases
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.weights import policies
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
-_BATCH = 512
-"""Sequences decoded together; more take memory and make a pass no cheaper."""
 _TEMPERATURE = 1.0
 """Of sampling, and of the log-probabilities in the loss."""
 _SPEED_WEIGHT = 0.5
@@ -80,7 +61,7 @@ _LENGTH_UNIT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadRollouts:
-    """A `RolloutSource` that calls a function such as `draw_in_process`."""
+    """A `RolloutSource` that calls a function such as `ThreadDraws`."""
 
     rollouts_of: Callable[..., list[Row]]
     """Samples with the current weights of the model, its first argument; the others are as of `rollouts.rollout_fun`. Each
@@ -188,83 +169,6 @@ def count_row(row: Row, tokenizer: Any) -> dict[str, int]:
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThreadDraws:
-    """Rows of `rollout_fun`, drawn with the current weights of a model and judged."""
-
-    problems: Mapping[str, ThreadProblem]
-    """By their prompts."""
-    task_of: Callable[["PreTrainedTokenizerBase"], ThreadTask]
-    at: StepAdapter[OpenAIModel] | None = None
-    """A served engine; None: the model draws in this process, in its memory."""
-    concurrency: int = UNBOUNDED
-    """Draws in flight."""
-
-    def __call__(
-        self,
-        model: Any,
-        prefix_list: Sequence[str],
-        *,
-        temperature: float,
-        tokenizer: "PreTrainedTokenizerBase",
-        window: int,
-        seed: int,
-    ) -> list[Row]:
-        """One row for each prompt; the train or eval mode of ``model`` is restored.
-
-        Raises:
-            ReasonloopError: a reply is of another adapter than the step's.
-        """
-        task = self.task_of(tokenizer)
-        engine: ChatModel
-        if self.at is not None:
-            _, client = self.at.at_step(model, seed)
-            engine = replace(client, encode=task.tokens.encode, chat_format=None)
-        else:
-            # A new engine for each call: its memory layout does not depend on earlier ones, and is free for
-            # the loss that follows.
-            engine = EmbeddedEngine(
-                model=model, tokenizer=tokenizer, identity="in training", batch_size=_BATCH
-            )
-        with eval_mode(model):
-            rollouts = draw_rollouts(
-                engine,
-                make_roots(prefix_list),
-                lambda draws: Runtime(
-                    grammar=task.grammar,
-                    draws=draws,
-                    wire=task.wire,
-                    decoding=Decoding(temperature=temperature, max_new_tokens=window),
-                    slots=asyncio.Semaphore(self.concurrency),
-                    seed=seed,
-                    tokens=task.tokens,
-                    window=window,
-                ),
-                encode=task.tokens.encode,
-            )
-        for one in rollouts:
-            if OTHER_MODEL in (reason := one.error or one.child_error or ""):
-                raise ReasonloopError(f"{reason}: its draws are not of this step's weights")
-        judged = task.judge(rollouts, self.problems)
-        return [rollout_row(one, its) for one, its in zip(rollouts, judged, strict=True)]
-
-
-def load_named(name: str, *, key: str) -> Any:
-    """The object ``module:name``, of an installed module or of one in the current folder.
-
-    Raises:
-        BadInputError: there is none.
-    """
-    if (here := str(pathlib.Path.cwd())) not in sys.path:
-        sys.path.append(here)
-    try:
-        return pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadInputError(
-            f"{key}={name}: {reason_of(error)}; give module:name of this folder or of an installed package"
-        ) from error
-
-
 _PHASE = "rl"
 
 
@@ -311,13 +215,20 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     task = of_tokenizer(load_tokenizer(str(model)))
     rows = prompt_rows(model, record, problems, rl, task)
     own = None if rl.rollout is None else load_named(rl.rollout, key="apr.rl.rollout")
+    drawn_by = {"name": serve.engine, "options": serve.options}
     key = stage_key(
         __name__,
-        params={"rl": rl.model_dump(mode="json"), "seed": seed, "lora": lora.model_dump()},
+        params={
+            "rl": rl.model_dump(mode="json"),
+            "lora": lora.model_dump(),
+            "verify": verify.model_dump(),
+            "engine": drawn_by if rl.rollouts == "endpoint" else None,
+            "seed": seed,
+        },
         inputs={
             "data": digest,
             "model": model_identity(str(model)),
-            **({} if own is None else {"own": digest_file(pathlib.Path(inspect.getfile(own)))}),
+            **{name: digest_named(name) for name in (rl.rollout, rl.grammar) if name is not None},
         },
     )
     finished = finished_training(output, key=key, replaces=replaces)
@@ -337,7 +248,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     with ExitStack() as stack:
         draws = ThreadDraws(problems=by_prompt, task_of=of_tokenizer)
         if rl.rollouts == "endpoint":
-            adapter = _open_engine(stack, str(model), serve, lora, context.work)
+            adapter = open_engine(stack, str(model), serve, lora, context.work)
             draws = replace(draws, at=adapter, concurrency=serve.concurrency)
         source = ThreadRollouts(
             rollouts_of=draws if own is None else partial(own, problems=by_prompt),
@@ -353,29 +264,6 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
             context=context,
             records={RECORD_NAME: record.model_dump(mode="json")},
         )
-
-
-def _open_engine(
-    stack: ExitStack, model: str, serve: ServeParams, lora: LoraParams, work: pathlib.Path
-) -> StepAdapter[OpenAIModel]:
-    """The engine of ``serve``, until the end of ``stack``.
-
-    Raises:
-        BadInputError: weights are trained, which no engine takes between steps, or the engine cannot be started.
-    """
-    if not lora.enabled:
-        raise BadInputError(
-            "apr.rl.rollouts=endpoint: an engine takes adapters alone between steps; set "
-            "apr.model.lora.enabled=true, or draw in_process"
-        )
-    engine = stack.enter_context(
-        serving_engine(serve, model=model, log_folder=work, lora_rank=lora.rank)
-    )
-
-    def client(endpoint: Endpoint) -> OpenAIModel:
-        return connect(endpoint, serve, model=model)
-
-    return StepAdapter(engine=engine, model_at=client, folder=work / "adapters")
 
 
 def make_phase(

@@ -19,8 +19,9 @@ from pipeline_lib.store.shards import split
 from pipeline_lib.study.pages.wording import words
 from pipeline_lib.systems.apr.runtime import Limits, Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
+from pipeline_lib.systems.apr.task import counts_of
 from pipeline_lib.systems.apr.threads import Rollout, Root, TextTokens
-from pipeline_lib.systems.apr.words.tags import TagGrammar
+from pipeline_lib.systems.apr.words.grammars import TagGrammar
 from pipeline_lib.systems.apr.words.task import WordsTask, told_prompt
 from pipeline_lib.systems.apr.words.texts import ANSWER, wire_of
 
@@ -130,17 +131,10 @@ class Solver:
 
 def answer_row(rollout: Rollout) -> Row:
     """The answer of a rollout with its tokens and events, or the reason why it has none."""
-    cost, error = rollout.cost, rollout.error or rollout.child_error
+    error = rollout.error or rollout.child_error
     return {
         **({"answer": answer_of(rollout)} if error is None else {"error": error}),
-        "end": rollout.end.value,
-        "tokens": {
-            "drawn": cost.completion_tokens,
-            "critical": cost.critical_tokens,
-            "total": rollout.total_tokens,
-            "longest": rollout.longest_tokens,
-        },
-        "events": {event.value: count for event, count in sorted((+rollout.events).items())},
+        **counts_of(rollout),
     }
 
 

@@ -129,11 +129,22 @@ def check_run(run: Run, *, draws: bool) -> None:
     """Check that the stages of ``run`` fit each other.
 
     Raises:
-        BadInputError: more problems in a step of RL than there are, or more children than are trained on.
+        BadInputError: a language model without questions in words, or the reverse; more problems in a step of RL
+            than there are; more children than are trained on; a named function that cannot be imported.
     """
     del draws  # the embedded engine is always installed
+    from pipeline_lib.systems.apr.task import load_named  # noqa: PLC0415 - read with every command
+
     params = run.params.apr
     data, rl = params.data, params.rl
+    if (data.task == "parts") != (params.model.base is not None):
+        raise BadInputError(
+            f"apr.data.task={data.task} with apr.model.base={params.model.base}: questions in words are for a language "
+            "model, searches for a model of their own; set both or none"
+        )
+    for key in ("rollout", "grammar"):
+        if rl.steps and (name := getattr(rl, key)) is not None:
+            load_named(name, key=f"apr.rl.{key}")
     if rl.steps and rl.prompts > data.train_problems:
         raise BadInputError(
             f"apr.rl.prompts={rl.prompts}: is above apr.data.train_problems={data.train_problems}; "

@@ -1,9 +1,14 @@
 """The seam between models of threads and what they work on: Countdown, or questions in words."""
 
+import pathlib
+import pkgutil
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.store.files import digest_file
 from pipeline_lib.systems.apr.problem_lines import ThreadProblem
 from pipeline_lib.systems.apr.threads import Rollout, TextTokens, ThreadGrammar
 
@@ -12,12 +17,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The verdict on a rollout whose parent did not fail."""
+    """The verdict on a rollout."""
 
     claim: str | None
-    """What the parent gives as its answer; None if it gives none."""
+    """The parent's answer, as it wrote it; None without one."""
     answer: str | None
-    """What the claim votes for; equal answers to one problem are right or wrong alike."""
+    """Canonical form of the claim, for votes: equal forms are right or wrong alike."""
     is_right: bool
     measures: Mapping[str, float] = field(default_factory=dict)
     """Further figures by name, where they are defined: shares, or 0 and 1."""
@@ -42,14 +47,17 @@ class ThreadTask(Protocol):
 
     def judge(
         self, rollouts: Sequence[Rollout], problems: Mapping[str, ThreadProblem]
-    ) -> list[Judged | None]:
-        """The verdicts on rollouts, in their order; ``problems`` by the `Root.problem_id`. None: the parent failed."""
+    ) -> list[Judged | str]:
+        """The verdicts on rollouts, in their order, or the reasons why there is none; ``problems`` by `Root.problem_id`.
+
+        There is none if the parent failed, or the verifier did.
+        """
 
 
-def rollout_row(rollout: Rollout, judged: Judged | None) -> Row:
+def rollout_row(rollout: Rollout, judged: Judged | str) -> Row:
     """A rollout as a plain dictionary: see `rollouts.rollout_fun`."""
-    if judged is None:
-        return {"seqs": [], "is_correct": False, "error": rollout.error}
+    if isinstance(judged, str):
+        return {"seqs": [], "is_correct": False, "error": judged}
     failed = {} if rollout.child_error is None else {"child_error": rollout.child_error}
     return {
         "seqs": [sequence.row() for sequence in rollout.sequences],
@@ -59,7 +67,7 @@ def rollout_row(rollout: Rollout, judged: Judged | None) -> Row:
     }
 
 
-def evaluated_row(rollout: Rollout, judged: Judged | None) -> Row:
+def evaluated_row(rollout: Rollout, judged: Judged | str) -> Row:
     """A row of rollouts.jsonl: as `rollout_row`, with names, counts, and without token ids.
 
     Ids and log-probabilities are left out: engines round differently, and the file is compared.
@@ -72,8 +80,15 @@ def evaluated_row(rollout: Rollout, judged: Judged | None) -> Row:
         "problem_id": rollout.root.problem_id,
         "sample": rollout.root.sample,
         **plain,
-        "answer": None if judged is None else judged.answer,
-        "measures": {} if judged is None else dict(judged.measures),
+        "answer": None if isinstance(judged, str) else judged.answer,
+        "measures": {} if isinstance(judged, str) else dict(judged.measures),
+        **counts_of(rollout),
+    }
+
+
+def counts_of(rollout: Rollout) -> Row:
+    """The end of a rollout, its tokens and its events."""
+    return {
         "end": rollout.end.value,
         "tokens": {
             "drawn": rollout.cost.completion_tokens,
@@ -83,3 +98,26 @@ def evaluated_row(rollout: Rollout, judged: Judged | None) -> Row:
         },
         "events": {event.value: count for event, count in sorted((+rollout.events).items())},
     }
+
+
+def load_named(name: str, *, key: str) -> Any:
+    """The object ``module:name``, of an installed module or of one in the current folder.
+
+    Raises:
+        BadInputError: there is none.
+    """
+    if (here := str(pathlib.Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    try:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadInputError(
+            f"{key}={name}: {reason_of(error)}; give module:name of this folder or of an installed package"
+        ) from error
+
+
+def digest_named(name: str) -> str:
+    """Digest of the file of the module in ``module:name``, for the key of a training."""
+    file = sys.modules[name.partition(":")[0]].__file__
+    assert file is not None
+    return digest_file(pathlib.Path(file))

@@ -16,9 +16,8 @@ from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
 from pipeline_lib.systems.apr.problem_lines import WordsLine
 from pipeline_lib.systems.apr.task import ThreadTask
 from pipeline_lib.systems.apr.threads import TextTokens, ThreadGrammar
+from pipeline_lib.systems.apr.words.grammars import PointerGrammar, TagGrammar
 from pipeline_lib.systems.apr.words.parts import trace_rows
-from pipeline_lib.systems.apr.words.pointers import PointerGrammar
-from pipeline_lib.systems.apr.words.tags import TagGrammar
 from pipeline_lib.systems.apr.words.task import WordsTask
 from pipeline_lib.systems.apr.words.texts import ANSWER, TURN, encode_context, wire_of
 
@@ -37,7 +36,7 @@ def task_of(
     verify: VerifyParams,
     grammar: ThreadGrammar | None = None,
 ) -> ThreadTask:
-    """What a model with ``record`` works on; ``grammar`` takes the place of a language model's own."""
+    """The task of a model with ``record``; ``grammar`` takes the place of a language model's own."""
     if record.style in {"compact", "published"}:
         return CountdownTask(
             grammar=CountdownGrammar(style="compact" if record.style == "compact" else "published"),
@@ -90,14 +89,15 @@ def trained_task(model: pathlib.Path, verify: VerifyParams) -> WordsTask | None:
 def record_of(
     model: pathlib.Path, examples: tuple[str, str] | None, *, most_tokens: int
 ) -> ThreadModelRecord:
-    """The record of a model; of a language model without one, a record with worked ``examples``, or of tags.
+    """The record of a folder or hub id; of a language model without one, a record with worked ``examples``, or of tags.
 
     ``most_tokens`` bounds each draw of a model without a record.
 
     Raises:
         BadInputError: the folder holds no model, or its record is damaged.
     """
-    if (model / RECORD_NAME).is_file() or not (model / "tokenizer.json").is_file():
+    is_other_folder = model.is_dir() and not (model / "config.json").is_file()
+    if (model / RECORD_NAME).is_file() or is_other_folder:
         return read_record(model)
     turns, child_turns = examples or ("", "")
     return ThreadModelRecord(

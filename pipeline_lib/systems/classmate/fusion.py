@@ -4,8 +4,8 @@ Pure arithmetic; None is a missing number, which is never a 0.
 
 A path's score by a peer is the mean success of the peer's continuations. Beside scores of other peers a
 missing one is the mean of the peer's scores in the path's group; a path without any score has the mean bonus
-of its group, by either aggregation, or none with ``missing=base``. A peer without any score in a group is left out for all its paths; without
-any peer their reward is the verified one.
+of its group, by either aggregation, or none with ``missing=base``. A peer without any score in a group is left out
+for all its paths; without any peer their reward is the verified one.
 
 A prefix that leaves a peer no room has no score either, and its path has the score of the group which pays it least,
 the smallest, or for a wrong path whose bonus is negated the largest: length would be rewarded otherwise.

@@ -40,7 +40,7 @@ class CountdownTask:
 
     def judge(
         self, rollouts: Sequence[Rollout], problems: Mapping[str, ThreadProblem]
-    ) -> list[Judged | None]:
+    ) -> list[Judged | str]:
         """The claims of the parents, replayed."""
         golds = [problems[one.root.problem_id].gold for one in rollouts]
         return [judge_rollout(one, gold) for one, gold in zip(rollouts, golds, strict=True)]
@@ -51,11 +51,11 @@ def root_state(problem: ProblemLine) -> str:
     return lines.state(problem.target, problem.numbers, [])
 
 
-def judge_rollout(rollout: Rollout, gold: object) -> Judged | None:
-    """The verdict on a rollout of the problem of ``gold``; None if its parent failed."""
+def judge_rollout(rollout: Rollout, gold: object) -> Judged | str:
+    """The verdict on a rollout of the problem of ``gold``; the reason if its parent failed."""
     assert isinstance(gold, CountdownGold)
     if rollout.error is not None:
-        return None
+        return rollout.error
     claim = claim_of(rollout)
     children = [one for one in rollout.sequences if one.role is Role.CHILD]
     return Judged(

@@ -69,7 +69,7 @@ def limit_tables(drawn: Sequence[DrawnRows]) -> Iterator[Table]:
         columns = [accuracies_within(one, count, limits) for one in drawn]
         rows = zip(map(str, limits), *(map(percent, one) for one in columns), strict=True)
         yield Table(
-            caption=f"Accuracy within a {name} of so many tokens; longer rollouts count as wrong",
+            caption=f"Accuracy by limit of the {name} in tokens; longer rollouts count as wrong",
             columns=(name, *(one.setting.label for one in drawn)),
             rows=tuple(rows),
         )

@@ -53,7 +53,7 @@ class ThreadModel:
 
     @functools.cached_property
     def task(self) -> ThreadTask:
-        """What it works on; BadInputError without a tokenizer."""
+        """Prompts, texts and verdicts; BadInputError without a tokenizer."""
         return task_of(self.record, load_tokenizer(str(self.folder)), self.verify)
 
     @property
@@ -63,7 +63,7 @@ class ThreadModel:
 
     @functools.cached_property
     def engine(self) -> ChatModel:
-        """What draws; BadInputError: the server does not serve exactly one model."""
+        """In this process or at the server. BadInputError: the server does not serve exactly one model."""
         if self.serve is None:
             return shared_engine(str(self.folder), batch_size=_BATCH)
         return OpenAIModel(

@@ -69,9 +69,13 @@ def _share(
 
 
 EQUAL_PATH, BOTH_CUT = "equal path", "equal path, both"
-_BASES = {"parallel-rl": "parallel rl", "serial-rl": "serial rl"}
-_ORDER = (("parallel rl", "serial rl"), ("parallel", "serial"))
-"""Pairs that a run is about, the first that there is."""
+_BASES = {f"{name}-rl": f"{name} rl" for name in ("parallel", "serial", "terse")}
+_ORDER = tuple(
+    (f"parallel{after}", f"{rival}{after}")
+    for after in (" rl", "")
+    for rival in ("terse", "serial")
+)
+"""Pairs that a run is about, the first that there is; the terse serial model is the harder rival."""
 
 
 def apr_study(

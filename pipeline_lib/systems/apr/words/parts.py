@@ -22,7 +22,7 @@ from pipeline_lib.params.apr import PartsParams
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.problem_lines import WordsLine
 from pipeline_lib.systems.apr.threads import Role
-from pipeline_lib.systems.apr.words.pointers import join_block
+from pipeline_lib.systems.apr.words.grammars import join_block
 from pipeline_lib.systems.apr.words.texts import ANSWER, END_SPAWN, SPAWN
 
 NAME = "parts"

@@ -9,9 +9,10 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.apr.problem_lines import ThreadProblem, WordsLine
 from pipeline_lib.systems.apr.task import Judged
 from pipeline_lib.systems.apr.threads import End, Event, Role, Rollout, TextTokens, ThreadGrammar
+from pipeline_lib.systems.apr.words.grammars import told
 from pipeline_lib.systems.apr.words.parts import combined
-from pipeline_lib.systems.apr.words.tags import told
 from pipeline_lib.systems.apr.words.texts import ANSWER, TURN, answer_text
+from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Item, pooled_verifier
 from pipeline_lib.verify.judges import answer_form
 
@@ -52,29 +53,33 @@ class WordsTask:
 
     def judge(
         self, rollouts: Sequence[Rollout], problems: Mapping[str, ThreadProblem]
-    ) -> list[Judged | None]:
-        """The verifier's verdicts on the parents' last texts; a parent that was cut has none."""
+    ) -> list[Judged | str]:
+        """The verifier's verdicts on the parents' last texts; a parent that was cut has no answer."""
         asked = [problems[one.root.problem_id] for one in rollouts]
         claims = [
             answer_text(one.last.prefix + one.last.output) if one.end is End.FINISHED else None
             for one in rollouts
         ]
-        items = [Item(gold=p.gold, text=claim) for p, claim in zip(asked, claims, strict=True)]
+        items = [
+            Item(gold=problem.gold, text=claim, failure=one.error)
+            for one, problem, claim in zip(rollouts, asked, claims, strict=True)
+        ]
         with pooled_verifier(self.verify) as verifier:
             verdicts = verifier.judge(items)
-        return [
-            None
-            if one.error is not None
-            else Judged(
-                claim=claim,
-                answer=answer,
-                is_right=verdict.strict is True,
-                measures=self._gates(one, problem, answer),
-            )
-            for one, problem, claim, answer, verdict in zip(
-                rollouts, asked, claims, map(_vote, asked, claims), verdicts, strict=True
-            )
-        ]
+        return [self._judged(*one) for one in zip(rollouts, asked, claims, verdicts, strict=True)]
+
+    def _judged(
+        self, rollout: Rollout, problem: ThreadProblem, claim: str | None, verdict: Verdict
+    ) -> Judged | str:
+        if verdict.strict is None:
+            return rollout.error or f"no verdict: {verdict.reason}"
+        answer = _vote(problem, claim)
+        return Judged(
+            claim=claim,
+            answer=answer,
+            is_right=verdict.strict,
+            measures=self._gates(rollout, problem, answer),
+        )
 
     def _gates(
         self, rollout: Rollout, problem: ThreadProblem, answer: str | None
@@ -118,7 +123,7 @@ def _message(text: str) -> str:
 
 
 def _used(answer: str, results: Sequence[str | None], facts: Mapping[str, Any]) -> dict[str, float]:
-    """Whether the answer is the one that follows from the results, right or wrong; not defined without all of them."""
+    """1 if the answer follows from the joined results, right or wrong; empty if a result is missing."""
     if not all(one is not None and one.isdigit() for one in results):
         return {}
     follows = combined(facts["asked"], [int(one or 0) for one in results])

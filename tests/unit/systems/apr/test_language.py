@@ -15,7 +15,7 @@ from pipeline_lib.records import FinishReason
 from pipeline_lib.systems.apr.runtime import Limits, Runtime
 from pipeline_lib.systems.apr.scheduler import run_rollout
 from pipeline_lib.systems.apr.threads import Event, Role, Root, TextTokens
-from pipeline_lib.systems.apr.words.tags import TagGrammar
+from pipeline_lib.systems.apr.words.grammars import TagGrammar
 from pipeline_lib.systems.apr.words.task import told_prompt as ask
 from pipeline_lib.systems.apr.words.texts import ANSWER, as_messages, rendered
 

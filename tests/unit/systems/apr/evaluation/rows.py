@@ -38,7 +38,7 @@ def failed(problem: str, sample: int = 0) -> dict[str, Any]:
         longest_tokens=1010,
         events=Counter({Event.CHILDREN: 7}),
     )
-    return evaluated_row(rollout, None)
+    return evaluated_row(rollout, "it broke")
 
 
 def drawn(rows: list[dict[str, Any]], **changes: Any) -> DrawnRows:

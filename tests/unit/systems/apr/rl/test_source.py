@@ -11,14 +11,10 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.apr.countdown import lines
 from pipeline_lib.systems.apr.countdown.grammar import read_problem
 from pipeline_lib.systems.apr.problem_lines import ProblemLine
-from pipeline_lib.systems.apr.rl import (
-    ThreadDraws,
-    ThreadRollouts,
-    count_row,
-    reward_of,
-)
+from pipeline_lib.systems.apr.rl import ThreadRollouts, count_row, reward_of
 from pipeline_lib.systems.apr.rollouts import rollout_fun
 from pipeline_lib.systems.apr.tasks import task_of
+from pipeline_lib.systems.apr.training_draws import ThreadDraws
 from pipeline_lib.train.weights.policies import load_policy
 from tests.unit.engines.served_model import served
 from tests.unit.systems.apr.learned_model import SOLVED, UNSOLVED, WINDOW, record, trace

@@ -1,10 +1,12 @@
 """Threads of a step drawn by a served engine under the step's adapter, and by functions and grammars of one's own."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
 from peft import get_peft_model
+from starlette.responses import JSONResponse
 
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.engines.started_engine import connect
@@ -17,13 +19,16 @@ from pipeline_lib.seeding import child_seed
 from pipeline_lib.systems.apr.data_folder import problem_file
 from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.problem_lines import read_problems
-from pipeline_lib.systems.apr.rl import ThreadDraws, load_named, train_by_rl
+from pipeline_lib.systems.apr.rl import train_by_rl
 from pipeline_lib.systems.apr.sft import train_on_traces
+from pipeline_lib.systems.apr.task import load_named
 from pipeline_lib.systems.apr.tasks import task_of
-from pipeline_lib.systems.apr.words.pointers import PointerGrammar
+from pipeline_lib.systems.apr.training_draws import ThreadDraws
+from pipeline_lib.systems.apr.words.grammars import PointerGrammar
 from pipeline_lib.train.online.rollouts import StepAdapter
 from pipeline_lib.train.weights.adapters import make_lora_config
 from pipeline_lib.train.weights.policies import load_policy
+from tests.unit.engines.scripted_server import completion, scripted_server
 from tests.unit.systems.apr.words.tiny_words import WINDOW, params_of
 
 LORA = LoraParams(enabled=True, rank=4, alpha=8)
@@ -39,7 +44,7 @@ def model(base, data, tmp_path_factory):
 
 
 def test_a_server_draws_the_threads_that_this_process_draws(model, data, tmp_path):
-    """Path by path, at two steps of other weights; a reply of another step's adapter ends the draw."""
+    """Path by path, at two steps of other weights."""
     policy = load_policy(str(model))
     trained = get_peft_model(policy.model, make_lora_config(LORA)).eval()
     problems = read_problems(problem_file(data, "train"))[:2]
@@ -72,11 +77,6 @@ def test_a_server_draws_the_threads_that_this_process_draws(model, data, tmp_pat
                         weight.add_(
                             0.5 * torch.randn(weight.shape, generator=torch.manual_seed(step))
                         )
-        old = adapter.at_step(trained, seed)
-        adapter.at_step(trained, 7)
-        adapter._served = (7, *old)
-        with pytest.raises(ReasonloopError):
-            there(trained, [*prompts], seed=7, **options)
 
 
 def test_weights_are_not_sent_to_an_engine(model, data, tmp_path):
@@ -145,3 +145,24 @@ def test_a_grammar_of_ones_own_takes_the_place_of_the_models(model, data, tmp_pa
     rl = RL.model_copy(update={"grammar": f"{__name__}:OWN_GRAMMAR"})
     train_by_rl(model, data, tmp_path / "out", rl, seed=1, verify=VerifyParams())
     assert (tmp_path / "out" / "threads.json").is_file()
+
+
+def test_a_reply_of_another_adapter_ends_the_draw(model, data):
+    """The server says which model drew, and that is not the one of this step."""
+    policy = load_policy(str(model))
+    of_tokenizer = partial(task_of, read_record(model), verify=VerifyParams())
+    [problem, *_] = read_problems(problem_file(data, "train"))
+    prompts = {of_tokenizer(policy.tokenizer).prompt(problem, ""): problem}
+
+    async def reply(_request, body):
+        return JSONResponse(completion(body) | {"model": "policy@6"})
+
+    with scripted_server() as server:
+        server.always = reply
+        at = SimpleNamespace(at_step=lambda _model, _step: (None, server.client()))
+        draws = ThreadDraws(problems=prompts, task_of=of_tokenizer, at=at, concurrency=1)
+        options = {"temperature": 1.0, "tokenizer": policy.tokenizer, "window": WINDOW, "seed": 7}
+        with pytest.raises(
+            ReasonloopError, match=r"from model policy@6.*not of this step's weights"
+        ):
+            draws(policy.model, [*prompts], **options)

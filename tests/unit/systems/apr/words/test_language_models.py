@@ -1,14 +1,19 @@
 """A tiny language model with a chat template learns threads: rows, SFT, GRPO, evaluation, each by its function."""
 
+import re
+from contextlib import nullcontext
+
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.apr import AprDataParams, AprParams, AprRlParams
+from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.params.apr import AprDataParams, AprEvaluateParams, AprParams, AprRlParams
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import CountdownParams, VerifyParams
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import read_json_lines
+from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.apr.data_folder import generate_data
 from pipeline_lib.systems.apr.evaluation.evaluate import ROLLOUTS_NAME, evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
@@ -16,8 +21,29 @@ from pipeline_lib.systems.apr.evaluation.problem_source import read_source
 from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.rl import train_by_rl
 from pipeline_lib.systems.apr.sft import encode_traces, train_on_traces, words_encoding
+from pipeline_lib.systems.apr.stages import APR
+from pipeline_lib.systems.apr.words import task as words_task
 from pipeline_lib.systems.apr.words.texts import encode_context
+from pipeline_lib.systems.stage import Run
+from pipeline_lib.telemetry import read_events
+from pipeline_lib.verdicts import Status, Verdict
 from tests.unit.systems.apr.words.tiny_words import DATA, SFT, WINDOW, params_of
+
+
+def setting():
+    """One greedy rollout of each problem, in process."""
+    return EvaluationSetting(
+        children=(),
+        tokens=(),
+        temperatures=(0.0,),
+        samples=1,
+        first_success=False,
+        serve=None,
+        evaluate=EvaluateParams(resamples=100),
+        verify=VerifyParams(),
+        max_tokens=40,
+        seed=1,
+    )
 
 
 def test_a_parent_is_one_row_without_a_loss_on_the_join(base, data):
@@ -64,20 +90,9 @@ def test_a_language_model_is_trained_and_evaluated(base, data, tmp_path, lora):
     assert (after / "adapters").is_dir() == lora.enabled
     record = read_record(after)
     assert (record.style, record.kind, record.num_numbers) == ("parts", "parallel", None)
-    setting = EvaluationSetting(
-        children=(),
-        tokens=(),
-        temperatures=(0.0,),
-        samples=1,
-        first_success=False,
-        serve=None,
-        evaluate=EvaluateParams(resamples=100),
-        verify=verify,
-        seed=1,
-    )
     output = tmp_path / "report"
     source = read_source(data, None, "test")
-    evaluate_models({"untrained": base, "parallel": after}, source, output, setting)
+    evaluate_models({"untrained": base, "parallel": after}, source, output, setting())
     rows = [*read_json_lines(output / ROLLOUTS_NAME)]
     assert [one["model"] for one in rows] == ["untrained"] * 3 + ["parallel"] * 3
     assert all(one["measures"] == {"well formed": 0, "right parts": 0} for one in rows[3:])
@@ -96,3 +111,65 @@ def test_words_and_searches_are_not_mixed(base, data, tmp_path):
     generate_data(searches, tmp_path / "searches", seed=3, workers=1)
     with pytest.raises(BadInputError, match="the task countdown"):
         train_on_traces(tmp_path / "searches", "parallel", tmp_path / "b", params_of(base), seed=1)
+
+
+def test_an_answer_without_a_verdict_is_no_wrong_answer(base, data, tmp_path, monkeypatch):
+    """Where the verifier fails, a rollout has no score, and the evaluation says so instead of scoring it."""
+
+    class Failing:
+        def judge(self, items):
+            verdict = Verdict(
+                status=Status.VERIFIER_ERROR, strict=None, lenient=None, detail="gone"
+            )
+            return [verdict for _ in items]
+
+    monkeypatch.setattr(words_task, "pooled_verifier", lambda _params: nullcontext(Failing()))
+    source = read_source(data, None, "test")
+    with pytest.raises(
+        ReasonloopError, match=r"every rollout failed; the first: no verdict: .*gone"
+    ):
+        evaluate_models({"base": base}, source, tmp_path / "report", setting())
+
+
+def test_all_stages_of_a_run(base, tmp_path):
+    """Data, three twins, their RL, the comparison with the base, and the questions of new wordings."""
+    apr = params_of(base, lora={"enabled": True, "rank": 4, "alpha": 8}).model_copy(
+        update={
+            "data": DATA,
+            "rl": AprRlParams(steps=1, prompts=2, group_size=2, updates=1),
+            "evaluate": AprEvaluateParams(temperatures=(0.0,)),
+        }
+    )
+    run = Run(root=tmp_path, params=Params(apr=apr, evaluate=EvaluateParams(resamples=100)))
+    APR.check(run, draws=True)
+    for stage in APR.stages:
+        stage.work()(run)
+    study = read_study(run.workspace.apr.reports / "metrics.json")
+    trained = ("parallel", "serial", "terse")
+    assert {one.base for one in study.arms} == {
+        *("untrained", *trained),
+        *(f"{name} rl" for name in trained),
+    }
+    assert (study.differences[0].arm, study.differences[0].reference) == ("parallel rl", "terse rl")
+    new = read_study(run.workspace.apr.reports / "wordings" / "metrics.json")
+    assert {one.n for one in new.points if one.measure == "accuracy"} == {2}
+    [note] = [e["text"] for e in read_events(tmp_path) if e["event"] == "note"][-1:]
+    assert note.startswith("Gates of parallel-rl, not met: well formed 0.0")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"data": AprDataParams(train_problems=100)},
+            "apr.data.task=countdown with apr.model.base=",
+        ),
+        ({"rl": AprRlParams(prompts=2, grammar="no_such:name")}, "apr.rl.grammar=no_such:name: "),
+    ],
+)
+def test_a_run_is_checked_before_any_stage(base, tmp_path, changed, message):
+    """One line, and nothing is written."""
+    apr = params_of(base).model_copy(update={"data": DATA, **changed})
+    with pytest.raises(BadInputError, match=re.escape(message)):
+        APR.check(Run(root=tmp_path, params=Params(apr=apr)), draws=True)
+    assert not [*tmp_path.iterdir()]

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from pipeline_lib.params.apr import PartsParams
+from pipeline_lib.systems.apr.words.grammars import PointerGrammar, parts_of
 from pipeline_lib.systems.apr.words.parts import KINDS, combined, questions, trace_rows
-from pipeline_lib.systems.apr.words.pointers import PointerGrammar, parts_of
 from pipeline_lib.systems.apr.words.texts import ANSWER
 
 PARAMS = PartsParams(facts=0)

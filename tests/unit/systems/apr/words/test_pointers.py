@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_lib.systems.apr.words.pointers import PointerGrammar
+from pipeline_lib.systems.apr.words.grammars import PointerGrammar
 from pipeline_lib.systems.apr.words.texts import ANSWER, TURN
 
 QUESTION = "Two collect coins.\n(1) Ada has 4.\n(2) Ben has 5.\nHow many?"
