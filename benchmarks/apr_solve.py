@@ -25,9 +25,8 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import read_json_lines
-from pipeline_lib.systems.apr.runtime import Limits
 from pipeline_lib.systems.apr.solve import Solver, answer_of
-from pipeline_lib.systems.apr.threads import DrawnSequence, Event, Role, Rollout
+from pipeline_lib.systems.apr.threads import DrawnSequence, Event, Limits, Role, Rollout
 
 SEED = 7
 

@@ -247,8 +247,8 @@ def solve(  # noqa: PLR0913 - one argument per option
     from pipeline_lib.engines.chat_model import Decoding  # noqa: PLC0415 - torch is slow
     from pipeline_lib.engines.started_engine import started_engine  # noqa: PLC0415 - as above
     from pipeline_lib.systems.apr import solve as solving  # noqa: PLC0415 - as above
-    from pipeline_lib.systems.apr.runtime import Limits  # noqa: PLC0415 - as above
     from pipeline_lib.systems.apr.tasks import trained_task  # noqa: PLC0415 - as above
+    from pipeline_lib.systems.apr.threads import Limits  # noqa: PLC0415 - as above
 
     asked = {} if problems is None else solving.read_questions(problems)
     if output is not None:

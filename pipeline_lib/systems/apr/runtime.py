@@ -14,7 +14,7 @@ from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.embedded.draws import LiveDraws, LockstepDraws, open_live
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.systems.apr.threads import TextTokens, ThreadGrammar
+from pipeline_lib.systems.apr.threads import DEFAULT_LIMITS, Limits, TextTokens, ThreadGrammar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +84,6 @@ UNBOUNDED = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds of one rollout."""
-
-    depth: int = 1
-    """Generations of children; 1: children spawn none."""
-    children: int = 64
-    """Children of one spawn block."""
-    draws: int = 64
-    """Draws of one thread."""
-    tokens: int | None = None
-    """Drawn tokens of all threads together; None: unlimited."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """Engine, grammar, window and limits of rollouts."""
 
@@ -113,7 +99,7 @@ class Runtime:
     """Tokens of a sequence with its prompt; needs ``tokens``."""
     wire: Callable[[str], str] = lambda text: text
     """The prompt of a text, as it is sent, without what the tokenizer puts before it."""
-    limits: Limits = Limits()
+    limits: Limits = DEFAULT_LIMITS
     first_success: bool = False
     """The first child of a round with a result cancels its siblings."""
 

@@ -17,10 +17,10 @@ from pipeline_lib.store.files import digest_json, numbered_json_lines, write_jso
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.store.shards import split
 from pipeline_lib.study.pages.wording import words
-from pipeline_lib.systems.apr.runtime import Limits, Runtime
+from pipeline_lib.systems.apr.runtime import Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
 from pipeline_lib.systems.apr.task import counts_of
-from pipeline_lib.systems.apr.threads import Rollout, Root, TextTokens
+from pipeline_lib.systems.apr.threads import Limits, Rollout, Root, TextTokens
 from pipeline_lib.systems.apr.words.grammars import TagGrammar
 from pipeline_lib.systems.apr.words.task import WordsTask, told_prompt
 from pipeline_lib.systems.apr.words.texts import ANSWER, wire_of

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.systems.apr.problem_lines import ThreadProblem
-from pipeline_lib.systems.apr.threads import Rollout, TextTokens, ThreadGrammar
+from pipeline_lib.systems.apr.threads import Limits, Rollout, TextTokens, ThreadGrammar
 
 Row = dict[str, Any]
 
@@ -38,6 +38,10 @@ class ThreadTask(Protocol):
     @property
     def tokens(self) -> TextTokens:
         """Of prompts on the wire."""
+
+    @property
+    def limits(self) -> Limits:
+        """Of the threads of each rollout."""
 
     def wire(self, text: str) -> str:
         """The prompt of a text, as it is sent."""

@@ -76,6 +76,23 @@ class TextTokens:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of one rollout."""
+
+    depth: int = 1
+    """Generations of children; 1: children spawn none."""
+    children: int = 64
+    """Children of one spawn block."""
+    draws: int = 64
+    """Draws of one thread."""
+    tokens: int | None = None
+    """Drawn tokens of all threads together; None: unlimited."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
 class Role(StrEnum):
     """Thread that a sequence belongs to."""
 

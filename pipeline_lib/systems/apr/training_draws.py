@@ -83,6 +83,7 @@ class ThreadDraws:
                     seed=seed,
                     tokens=task.tokens,
                     window=window,
+                    limits=task.limits,
                 ),
                 encode=task.tokens.encode,
             )

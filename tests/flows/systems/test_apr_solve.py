@@ -9,9 +9,8 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import ServerChat
 from pipeline_lib.seeding import child_random
 from pipeline_lib.store.files import read_json_lines, write_json_lines
-from pipeline_lib.systems.apr.runtime import Limits
 from pipeline_lib.systems.apr.solve import Solver, answer_of
-from pipeline_lib.systems.apr.threads import Event
+from pipeline_lib.systems.apr.threads import Event, Limits
 from tests.unit.engines.scripted_server import MODEL, scripted_server
 from tests.unit.systems.apr.learned_model import save_tokenizer
 from tests.unit.systems.pacore.scripted_chat import chat_response

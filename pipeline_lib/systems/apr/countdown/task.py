@@ -14,7 +14,7 @@ from pipeline_lib.systems.apr.countdown.grammar import (
 )
 from pipeline_lib.systems.apr.problem_lines import ProblemLine, ThreadProblem
 from pipeline_lib.systems.apr.task import Judged
-from pipeline_lib.systems.apr.threads import End, Role, Rollout, TextTokens
+from pipeline_lib.systems.apr.threads import DEFAULT_LIMITS, End, Limits, Role, Rollout, TextTokens
 
 CHILD_RIGHT = "spawned"
 
@@ -25,6 +25,7 @@ class CountdownTask:
 
     grammar: CountdownGrammar
     tokens: TextTokens
+    limits: Limits = DEFAULT_LIMITS
     is_bare: bool = False
     """Parents begin with the state alone, as the published serial ones do."""
 

@@ -97,6 +97,7 @@ class ThreadModel:
                 seed=seed,
                 tokens=self.tokens,
                 window=self.record.window,
+                limits=self.task.limits,
                 first_success=first_success,
             ),
             encode=self.tokens.encode,

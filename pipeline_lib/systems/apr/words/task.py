@@ -8,7 +8,15 @@ from pipeline_lib.kinds.table import kind_of
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.apr.problem_lines import ThreadProblem, WordsLine
 from pipeline_lib.systems.apr.task import Judged
-from pipeline_lib.systems.apr.threads import End, Event, Role, Rollout, TextTokens, ThreadGrammar
+from pipeline_lib.systems.apr.threads import (
+    End,
+    Event,
+    Limits,
+    Role,
+    Rollout,
+    TextTokens,
+    ThreadGrammar,
+)
 from pipeline_lib.systems.apr.words.grammars import told
 from pipeline_lib.systems.apr.words.parts import combined
 from pipeline_lib.systems.apr.words.texts import ANSWER, TURN, answer_text
@@ -20,6 +28,8 @@ WELL_FORMED, RIGHT_PARTS = "well formed", "right parts"
 PART_RIGHT, RESULTS_USED = "part right", "results used"
 GATES = {WELL_FORMED: 0.95, RIGHT_PARTS: 0.95, PART_RIGHT: 0.8, RESULTS_USED: 0.95}
 """Shares that a model of questions in parts reaches before its accuracy says something about threads."""
+_LIMITS = Limits(children=8, draws=4)
+"""As of `reasonloop apr solve`: a model that was not trained may spawn the same parts again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,7 @@ class WordsTask:
     wire: Callable[[str], str]
     """The turns of a text by the model's chat template."""
     verify: VerifyParams
+    limits: Limits = _LIMITS
     examples: str = ""
     """Turns before the question."""
     is_trained: bool = True

@@ -12,9 +12,9 @@ from benchmarks.lib.scripted import ScriptedModel
 from benchmarks.lib.scripted_draws import ScriptedDraws, run_on_scripted_clock
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.apr.runtime import Limits, Runtime
+from pipeline_lib.systems.apr.runtime import Runtime
 from pipeline_lib.systems.apr.scheduler import run_rollout
-from pipeline_lib.systems.apr.threads import Event, Role, Root, TextTokens
+from pipeline_lib.systems.apr.threads import Event, Limits, Role, Root, TextTokens
 from pipeline_lib.systems.apr.words.grammars import TagGrammar
 from pipeline_lib.systems.apr.words.task import told_prompt as ask
 from pipeline_lib.systems.apr.words.texts import ANSWER, as_messages, rendered

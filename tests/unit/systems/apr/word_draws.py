@@ -10,9 +10,9 @@ from benchmarks.lib.scripted_threads import BracketGrammar
 from pipeline_lib.engines.chat_model import Completion, Decoding
 from pipeline_lib.engines.embedded.generation import cut_at_stop
 from pipeline_lib.records import FinishReason
-from pipeline_lib.systems.apr.runtime import Limits, Runtime
+from pipeline_lib.systems.apr.runtime import Runtime
 from pipeline_lib.systems.apr.scheduler import run_rollouts
-from pipeline_lib.systems.apr.threads import Rollout, Root, TextTokens
+from pipeline_lib.systems.apr.threads import Limits, Rollout, Root, TextTokens
 
 END = 0
 """The end token; it has no text."""
