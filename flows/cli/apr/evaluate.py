@@ -148,6 +148,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         max_tokens=max_tokens,
         seed=loaded.seed,
         provenance=provenance(loaded),
+        workers=loaded.execution.workers,
     )
     if dataset is not None:
         found = problem_source.read_data_set(loaded)

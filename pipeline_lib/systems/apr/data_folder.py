@@ -4,10 +4,8 @@
 sequence, and ``settings.json`` the params and the seed.
 """
 
-import multiprocessing
 import pathlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 
 from pydantic import BaseModel, ConfigDict
@@ -15,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.problems.countdown import splits
+from pipeline_lib.process_pool import results_of
 from pipeline_lib.records import Row
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import read_checked, write_json, write_json_lines
@@ -149,18 +148,8 @@ def _write_traces(
         for kind in trace_kinds(settings.data)
         for i, piece in enumerate(pieces)
     ]
-    if workers == 1:
-        for done, shard in enumerate(work, 1):
-            _write_shard(*shard)
-            progress(done, len(work))
-    else:
-        # A forked process would inherit the threads of this one.
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(workers, len(work)), mp_context=spawn) as pool:
-            futures = [pool.submit(_write_shard, *shard) for shard in work]
-            for done, future in enumerate(as_completed(futures), 1):
-                future.result()
-                progress(done, len(work))
+    for done, _ in enumerate(results_of(_write_shard, work, workers=workers), 1):
+        progress(done, len(work))
     counts: dict[str, float] = {}
     for kind in trace_kinds(settings.data):
         table = shards.seal_table(
@@ -170,14 +159,11 @@ def _write_traces(
     return counts
 
 
-def _write_shard(
-    data: pathlib.Path,
-    kind: str,
-    index: int,
-    problems: Sequence[ThreadProblem],
-    settings: DataSettings,
-    key: str,
-) -> None:
+_Shard = tuple[pathlib.Path, str, int, Sequence[ThreadProblem], DataSettings, str]
+
+
+def _write_shard(shard: _Shard) -> None:
+    data, kind, index, problems, settings, key = shard
     folder, where = traces_folder(data, kind), {"kind": TRACES_KIND, "key": key}
     if shards.finished_shard(folder, index, **where) is not None:
         return

@@ -11,8 +11,9 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.countdown import problem_id
 from pipeline_lib.problems.trained import seen_in_training
+from pipeline_lib.process_pool import results_of
 from pipeline_lib.store.files import check_output, write_json_lines
-from pipeline_lib.store.journal import Journal, open_journal
+from pipeline_lib.store.journal import Journal, Piece, open_journal
 from pipeline_lib.study.attempts import write_attempts
 from pipeline_lib.study.headline import claims_of
 from pipeline_lib.study.pages.page import (
@@ -27,7 +28,12 @@ from pipeline_lib.study.pages.page import (
 from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.study import METRICS_NAME, Study, bare_study, write_study
 from pipeline_lib.systems.apr.evaluation.limits import gates_of, limit_plots, limit_tables
-from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, Plan, make_plans
+from pipeline_lib.systems.apr.evaluation.plans import (
+    DRAWN_TOGETHER,
+    EvaluationSetting,
+    Plan,
+    make_plans,
+)
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
 from pipeline_lib.systems.apr.evaluation.study import (
     TOKEN_COUNTS,
@@ -35,7 +41,7 @@ from pipeline_lib.systems.apr.evaluation.study import (
     apr_study,
     rollout_attempts,
 )
-from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.problem_lines import ProblemLine, ThreadProblem
 from pipeline_lib.systems.apr.task import Row, evaluated_row
 from pipeline_lib.systems.apr.threads import Role
 from pipeline_lib.systems.apr.words.task import GATES
@@ -75,15 +81,18 @@ def evaluate_models(
         open_journal(path, key=plan.key, replaces_other=replaces)
         for path, plan in zip(paths, plans, strict=True)
     ]
-    total = sum(len(plan.problems) * plan.samples for plan in plans)
-    drawn: list[DrawnRows] = []
-    for plan, journal in zip(plans, journals, strict=True):
-        before = sum(len(one.rows) for one in drawn)
-
-        def moved(done: int, before: int = before) -> None:
-            on_progress(before + done, total)
-
-        drawn.append(DrawnRows(setting=plan.chosen, rows=_draw(plan, journal, moved)))
+    _draw(plans, journals, 1 if setting.serve else setting.workers, on_progress)
+    drawn = [
+        DrawnRows(
+            setting=plan.chosen,
+            rows=[
+                row
+                for place in range(len(plan.groups))
+                for row in journal.pieces[str(place)]["rows"]
+            ],
+        )
+        for plan, journal in zip(plans, journals, strict=True)
+    ]
     for one in drawn:
         if not one.whole:
             raise ReasonloopError(
@@ -117,31 +126,39 @@ def evaluate_models(
     return drawn
 
 
-def _draw(plan: Plan, journal: Journal, moved: Callable[[int], None]) -> list[Row]:
-    """The rows of all rollouts of a plan, in the order of the problems."""
-    groups = plan.groups
-    names = [str(place) for place in range(len(groups))]
-    # A group is drawn again if a parent or a child of it failed.
-    finished = {
-        name
-        for name in names
-        if name in journal.pieces
-        and not any(row.keys() & {"error", "child_error"} for row in journal.pieces[name]["rows"])
-    }
+def _draw(
+    plans: Sequence[Plan], journals: Sequence[Journal], workers: int, on_progress: OnProgress
+) -> None:
+    """Draw the groups of all plans that their journals lack."""
+    total = sum(len(plan.problems) * plan.samples for plan in plans)
+    pieces = [
+        (plan, journal, name, group)
+        for plan, journal in zip(plans, journals, strict=True)
+        for name, group in enumerate(plan.groups)
+        if not _is_finished(journal.pieces.get(str(name)))
+    ]
+    left = sum(len(group) * plan.samples for plan, _, _, group in pieces)
+    on_progress(total - left, total)
+    work = [(plan, group) for plan, _, _, group in pieces]
+    for place, rows in results_of(_drawn, work, workers=min(workers, left // DRAWN_TOGETHER)):
+        _, journal, name, _ = pieces[place]
+        journal.add(str(name), {"rows": rows})
+        left -= len(rows)
+        on_progress(total - left, total)
 
-    def report() -> None:
-        moved(sum(len(journal.pieces[name]["rows"]) for name in finished))
 
-    report()
-    for name, group in zip(names, groups, strict=True):
-        if name not in finished:
-            drawn = plan.draw(group)
-            judged = plan.model.task.judge(drawn, {problem.id: problem for problem in group})
-            rows = [evaluated_row(one, its) for one, its in zip(drawn, judged, strict=True)]
-            journal.add(name, {"rows": rows})
-            finished.add(name)
-            report()
-    return [row for name in names for row in journal.pieces[name]["rows"]]
+def _is_finished(piece: Piece | None) -> bool:
+    """A group is drawn again if a parent or a child of it failed."""
+    return piece is not None and not any(
+        row.keys() & {"error", "child_error"} for row in piece["rows"]
+    )
+
+
+def _drawn(work: tuple[Plan, Sequence[ThreadProblem]]) -> list[Row]:
+    plan, group = work
+    drawn = plan.draw(group)
+    judged = plan.model.task.judge(drawn, {problem.id: problem for problem in group})
+    return [evaluated_row(one, its) for one, its in zip(drawn, judged, strict=True)]
 
 
 def check_models(models: Sequence[pathlib.Path], url: str | None) -> None:

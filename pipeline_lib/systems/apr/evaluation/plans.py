@@ -4,7 +4,10 @@ import asyncio
 import functools
 import pathlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from typing_extensions import override
 
 from pipeline_lib.engines.chat_model import ChatModel, Decoding
 from pipeline_lib.engines.client.client import OpenAIModel
@@ -36,7 +39,7 @@ _DRAWN_BY = ("pipeline_lib.systems.apr.tasks",)
 """Modules that draw and judge; changes of statistics and reports leave rollouts as they are."""
 _BATCH = 64
 """Sequences decoded together in process."""
-_TOGETHER = 128
+DRAWN_TOGETHER = 128
 """Rollouts that are drawn together, and again if they are not all finished: their batches, and with them
 the rounding, are as in an unbroken evaluation."""
 
@@ -50,6 +53,11 @@ class ThreadModel:
     serve: ServeParams | None
     """The server that has it; None: it is drawn in process."""
     verify: VerifyParams
+
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, which reads the model itself."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @functools.cached_property
     def task(self) -> ThreadTask:
@@ -146,6 +154,8 @@ class EvaluationSetting:
     seed: int
     provenance: Mapping[str, str | None] = field(default_factory=dict)
     """Of the file of metrics."""
+    workers: int = 1
+    """Processes that draw, each of them at least as many rollouts as are drawn together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +180,7 @@ class Plan:
     @property
     def groups(self) -> Sequence[Sequence[ThreadProblem]]:
         """Problems whose rollouts are drawn together."""
-        return split(self.problems, max(1, _TOGETHER // self.samples))
+        return split(self.problems, max(1, DRAWN_TOGETHER // self.samples))
 
     def roots(self, problems: Sequence[ThreadProblem]) -> list[Root]:
         """The parents of ``problems``."""

@@ -46,6 +46,7 @@ def choose(run: Run) -> None:
             evaluate=run.params.evaluate,
             verify=run.params.verify,
             seed=run.params.seed,
+            workers=run.params.execution.workers,
         ),
         replaces=True,
         on_progress=step_recorder(run.root, "apr-conditions"),
@@ -81,6 +82,7 @@ def evaluate(run: Run) -> None:
         max_tokens=_UNTRAINED_DRAW,
         seed=run.params.seed,
         provenance=provenance(run.params),
+        workers=run.params.execution.workers,
     )
     progress = step_recorder(run.root, "apr-evaluate")
     source = read_source(folders.data, None, "test")

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from transformers import PreTrainedTokenizerFast
@@ -15,6 +16,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.apr.data_folder import generate_data
+from pipeline_lib.systems.apr.evaluation import evaluate, plans
 from pipeline_lib.systems.apr.evaluation.evaluate import ROLLOUTS_NAME, evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import read_source
@@ -99,6 +101,26 @@ def test_a_language_model_is_trained_and_evaluated(base, data, tmp_path, lora):
     # Two worked examples before the question.
     assert rows[0]["seqs"][0]["prefix"].count("<join>") == 2
     assert rows[3]["seqs"][0]["prefix"].count("<join>") == 0
+
+
+def test_two_processes_draw_what_one_draws(base, data, tmp_path, monkeypatch):
+    """Groups of rollouts are drawn in any process; the rows are equal, in the same order."""
+    for module in (evaluate, plans):
+        monkeypatch.setattr(module, "DRAWN_TOGETHER", 1)
+    source = read_source(data, None, "test")
+    moved: list[tuple[int, int]] = []
+    for workers in (1, 2):
+        chosen = replace(setting(), temperatures=(0.0, 1.0), workers=workers)
+        evaluate_models(
+            {"base": base},
+            source,
+            tmp_path / str(workers),
+            chosen,
+            on_progress=lambda *one: moved.append(one),
+        )
+    alone, together = (tmp_path / name / ROLLOUTS_NAME for name in "12")
+    assert alone.read_bytes() == together.read_bytes()
+    assert moved == [(done, 6) for _ in range(2) for done in range(7)]
 
 
 def test_words_and_searches_are_not_mixed(base, data, tmp_path):
