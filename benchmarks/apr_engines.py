@@ -1,4 +1,4 @@
-"""Equality of greedy rollouts in this process and at a server, in float32.
+"""Equality of greedy rollouts, and of their tokens' log-probabilities, in this process and at a server, in float32.
 
 Engines batch and round differently, so that a near tie of two tokens may be decided either way. Each rollout
 that differs is followed to its first differing token, and the log-probabilities of both are compared in this
@@ -12,10 +12,9 @@ one of these commands; the problems are those of the split `valid`.
 
 import argparse
 import pathlib
-import tempfile
+import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 
@@ -25,20 +24,22 @@ from pipeline_lib.engines.tokens import encode_completion
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.systems.apr.data_folder import check_data, problem_file
-from pipeline_lib.systems.apr.evaluation.evaluate import ROLLOUTS_NAME, evaluate_models
-from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
+from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, make_plans
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
 from pipeline_lib.systems.apr.model_record import read_record
 from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
 from pipeline_lib.systems.apr.task import ThreadTask
 from pipeline_lib.systems.apr.tasks import task_of
+from pipeline_lib.systems.apr.threads import Rollout
 
 SEED = 7
 NEAR_TIE = 1e-3
 """In nats; float32 sums of these models differ by some 1e-5 between batches."""
 _BATCH = 64
+
+Texts = list[tuple[str, str]]
+"""Prefix and output of each sequence of a rollout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,8 @@ class Agreement:
 
     problems: int
     differences: Sequence[Difference]
+    logprob_gap: float
+    """Mean absolute difference of the log-probabilities of the tokens that both drew in equal sequences, in nats."""
 
     @property
     def equal(self) -> int:
@@ -71,11 +74,11 @@ class Agreement:
 
 
 def compare_engines(
-    model: pathlib.Path, problems: Sequence[ThreadProblem], serve: ServeParams, work: pathlib.Path
+    model: pathlib.Path, problems: Sequence[ThreadProblem], serve: ServeParams
 ) -> Agreement:
     """Draw greedily in this process and at the server of ``serve``, and compare the rollouts."""
-    rollouts = []
-    for name, server in (("here", None), ("there", serve)):
+
+    def draw(server: ServeParams | None) -> list[Rollout]:
         setting = EvaluationSetting(
             children=(),
             tokens=(),
@@ -87,30 +90,45 @@ def compare_engines(
             verify=VerifyParams(),
             seed=SEED,
         )
-        evaluate_models({"m": model}, ProblemSource(problems=problems), work / name, setting)
-        rollouts.append([*read_json_lines(work / name / ROLLOUTS_NAME)])
+        [plan] = make_plans({"m": model}, ProblemSource(problems=problems), setting)
+        return plan.draw(problems)
+
+    pairs = list(zip(draw(None), draw(serve), strict=True))
     engine = shared_engine(str(model), batch_size=_BATCH)
     task = task_of(read_record(model), engine.tokenizer, VerifyParams())
-    differences = [
-        find_difference(engine, task, here, there)
-        for here, there in zip(*rollouts, strict=True)
-        if here["seqs"] != there["seqs"]
+    gaps = [
+        abs(a - b)
+        for here, there in pairs
+        for one, other in zip(here.sequences, there.sequences, strict=False)
+        if (one.prefix, one.output_ids) == (other.prefix, other.output_ids)
+        for a, b in zip(one.logprobs or (), other.logprobs or (), strict=True)
     ]
-    return Agreement(problems=len(problems), differences=differences)
+    return Agreement(
+        problems=len(problems),
+        differences=[
+            find_difference(engine, task, here.root.problem_id, _texts(here), _texts(there))
+            for here, there in pairs
+            if _texts(here) != _texts(there)
+        ],
+        logprob_gap=statistics.fmean(gaps),
+    )
+
+
+def _texts(rollout: Rollout) -> Texts:
+    return [(one.prefix, one.output) for one in rollout.sequences]
 
 
 def find_difference(
-    engine: EmbeddedEngine, task: ThreadTask, here: dict[str, Any], there: dict[str, Any]
+    engine: EmbeddedEngine, task: ThreadTask, problem_id: str, here: Texts, there: Texts
 ) -> Difference:
     """The first difference of two rollouts of one problem."""
-    pairs = list(zip(here["seqs"], there["seqs"], strict=False))
+    pairs = list(zip(here, there, strict=False))
     place = next((i for i, (one, other) in enumerate(pairs) if one != other), len(pairs))
     gap = None
-    if place < len(pairs) and pairs[place][0]["prefix"] == pairs[place][1]["prefix"]:
-        one, other = pairs[place]
-        context = task.tokens.encode(task.wire(one["prefix"]))
-        gap = _gap(engine, context, one["output"], other["output"])
-    return Difference(problem_id=here["problem_id"], sequence=place, gap=gap)
+    if place < len(pairs) and pairs[place][0][0] == pairs[place][1][0]:
+        (prefix, one), (_, other) = pairs[place]
+        gap = _gap(engine, task.tokens.encode(task.wire(prefix)), one, other)
+    return Difference(problem_id=problem_id, sequence=place, gap=gap)
 
 
 @torch.no_grad()
@@ -129,7 +147,10 @@ def _gap(engine: EmbeddedEngine, context: Sequence[int], one: str, other: str) -
 
 def show(found: Agreement) -> None:
     """Print the counts, and each difference."""
-    print(f"{found.equal} of {found.problems} rollouts are equal")
+    print(
+        f"{found.equal} of {found.problems} rollouts are equal; log-probabilities of their tokens differ by "
+        f"{found.logprob_gap:.2g} nats in the mean"
+    )
     for one in found.differences:
         gap = "no common prefix" if one.gap is None else f"{one.gap:.2g} nats"
         near = "a near tie" if one.is_near_tie else "NO near tie"
@@ -153,12 +174,16 @@ def main() -> None:
     check_data(arguments.data)
     problems = read_problems(problem_file(arguments.data, "valid"))[: arguments.problems]
     serve = ServeParams(engine="url", url=arguments.url, tokenizer=str(arguments.model))
-    with tempfile.TemporaryDirectory() as work:
-        found = compare_engines(arguments.model, problems, serve, pathlib.Path(work))
+    found = compare_engines(arguments.model, problems, serve)
     show(found)
     settings = {key: str(value) for key, value in vars(arguments).items() if key != "output"}
     differences = [asdict(one) | {"is_near_tie": one.is_near_tie} for one in found.differences]
-    results = {"problems": found.problems, "equal": found.equal, "differences": differences}
+    results = {
+        "problems": found.problems,
+        "equal": found.equal,
+        "logprob_gap": found.logprob_gap,
+        "differences": differences,
+    }
     write_results(arguments.output, {"settings": settings, **results})
 
 
