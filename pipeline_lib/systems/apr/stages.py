@@ -60,7 +60,7 @@ APR = System(
             params=(*_TRAINING, "apr.data.task"),
             outputs=("models/apr-terse",),
             trains=True,
-            beside="apr-serial",
+            beside="apr-train",
         ),
         Stage(
             name="apr-conditions",
@@ -102,7 +102,7 @@ APR = System(
             params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
             outputs=("models/apr-terse-rl",),
             trains=True,
-            beside="apr-serial-rl",
+            beside="apr-rl",
         ),
         Stage(
             name="apr-evaluate",

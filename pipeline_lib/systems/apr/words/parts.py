@@ -241,13 +241,26 @@ def combined(asked: str, values: Sequence[int]) -> int:
 
 def _last_steps(asked: str, values: Sequence[int]) -> list[str]:
     if asked == "sum":
-        sums = [*itertools.accumulate(values)]
-        return [f"{a}+{b}={c}" for a, b, c in zip(sums, values[1:], sums[1:], strict=False)]
+        return [_added(values)]
     steps = [_picked("largest", values)]
     if asked == "difference":
         most, fewest = max(values), min(values)
-        steps += [_picked("smallest", values), f"{most}-{fewest}={most - fewest}"]
+        steps += [_picked("smallest", values), _added([most, -fewest])]
     return steps
+
+
+def _added(values: Sequence[int]) -> str:
+    """The sum, tens and ones one after another: 34 and 58 as ``34+50=84+8=92``, 92 less 8 as ``92-8=84``.
+
+    A step of two digits is wrong ten times as often as one of the steps of parts.
+    """
+    written, total = str(values[0]), values[0]
+    for value in values[1:]:
+        sign, size = ("-" if value < 0 else "+"), abs(value)
+        for one in filter(None, (size // 10 * 10, size % 10)):
+            total += one if value > 0 else -one
+            written += f"{sign}{one}={total}"
+    return written
 
 
 def _picked(which: str, values: Sequence[int]) -> str:
@@ -271,11 +284,10 @@ def _facts(draw: random.Random, count: int) -> str:
     for _ in range(count):
         form = draw.choice(["sum", "sum", "difference", "difference", "largest", "smallest"])
         if form == "sum":
-            a, b = draw.randint(1, 4 * _LARGEST), draw.randint(1, _LARGEST)
-            lines.append(f"{a}+{b}={a + b}")
+            lines.append(_added([draw.randint(1, 4 * _LARGEST), draw.randint(1, _LARGEST)]))
         elif form == "difference":
-            b, a = sorted((draw.randint(1, _LARGEST), draw.randint(1, _LARGEST)))
-            lines.append(f"{a}-{b}={a - b}")
+            fewest, most = sorted((draw.randint(1, _LARGEST), draw.randint(1, _LARGEST)))
+            lines.append(_added([most, -fewest]))
         else:
             some = [draw.randint(1, _LARGEST) for _ in range(draw.randint(2, 5))]
             lines.append(_picked(form, some))
@@ -301,8 +313,7 @@ def _trace(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[
     parent = {**row, "role": Role.PARENT.value, "child": None}
     if kind != "parallel":
         if kind == "terse":
-            end = [_chained(last[:-1]), last[-1]] if asked == "sum" else last
-            text = "\n".join([*map(_chained, steps), *end])
+            text = "\n".join([*map(_chained, steps), *last])
         else:
             told = [[one, *some] for one, some in zip(sentences, steps, strict=True)]
             text = "\n".join([*itertools.chain.from_iterable(told), *last])

@@ -31,10 +31,16 @@ def replayed(expression):
     return int(a) * int(b or 1) + sum(map(int, signed))
 
 
-def value_of(text):
-    """The result of a step: an expression, or the largest or smallest of some numbers."""
-    picks = {"l": max, "s": min}.get(text[0])
-    return replayed(text) if picks is None else picks(map(int, re.findall(r"\d+", text)))
+def is_true(line):
+    """Each result of a line is right: of a chain as in ``34+50=84+8=92``, or the largest or smallest of some numbers."""
+    told, *results = line.split("=")
+    picks = {"l": max, "s": min}.get(told[0])
+    if picks is not None:
+        return [str(picks(map(int, re.findall(r"\d+", told))))] == results
+    *steps, last = (told, *results)
+    return [replayed(one) for one in steps] == [
+        int(re.match(r"\d+", one)[0]) for one in (*steps[1:], last)
+    ]
 
 
 def test_numbers_of_test_questions_are_in_no_training_question():
@@ -99,9 +105,24 @@ def test_every_kind_has_the_same_facts():
         assert facts == [facts[0]] * len(KINDS)
         lines = facts[0]["output"].split("\n")
         assert len(lines) == 6
-        assert all(
-            value_of(text) == int(result) for text, result in (one.split("=") for one in lines)
-        )
+        assert all(map(is_true, lines))
+
+
+@pytest.mark.parametrize("asked", ["sum", "difference", "largest"])
+def test_last_steps_lead_to_the_answer(asked):
+    """They begin with the values of all parts, and no step has two numbers of two digits but for tens."""
+    for problem in made("train"):
+        if problem.facts["asked"] == asked:
+            *lines, answer = [*trace_rows(problem, "parallel", PARAMS)][-1]["output"].split("\n")
+            assert all(map(is_true, lines))
+            assert answer == f"\\boxed{{{lines[-1].rpartition('=')[2]}}}"
+            added = [int(one) for one in re.findall(r"[+-](\d+)", "".join(lines))]
+            assert all(one < 10 or one % 10 == 0 for one in added)
+            assert (len(lines), bool(added)) in {
+                "sum": {(1, True)},
+                "difference": {(3, True), (3, False)},
+                "largest": {(1, False)},
+            }[asked]
 
 
 def test_serial_traces_have_the_same_calculations():
