@@ -274,17 +274,26 @@ def _chained(steps: Sequence[str]) -> str:
 _FACTS_MESSAGE = "Write calculations, each with its result."
 
 
+_STEPS_A_FACT = 4
+
+
 def _facts(params: PartsParams, draw: random.Random) -> str:
-    """Last steps of answers, of other values. No value is in the message: a last step has its values in it."""
+    """Last steps of answers, of other values, and single steps. No value is in the message: each line has its own."""
     counts = range(params.parts_low, params.parts_high + 1)
-    steps = [
-        _last_steps(
-            draw.choice([*_ASKED]),
-            [draw.randint(_SMALLEST, _LARGEST) for _ in range(draw.choice(counts))],
-        )
-        for _ in range(params.facts)
-    ]
-    return "\n".join(itertools.chain.from_iterable(steps))
+    lines: list[str] = []
+    for _ in range(params.facts):
+        values = [draw.randint(_SMALLEST, _LARGEST) for _ in range(draw.choice(counts))]
+        lines += _last_steps(draw.choice([*_ASKED]), values)
+        lines += (_step(draw) for _ in range(_STEPS_A_FACT))
+    return "\n".join(lines)
+
+
+def _step(draw: random.Random) -> str:
+    while True:
+        sign, a, b = draw.choice("+-"), draw.randint(1, _LARGEST), draw.randint(2, 9)
+        result = a + b if sign == "+" else a - b
+        if 1 <= result <= _LARGEST:
+            return f"{a}{sign}{b}={result}"
 
 
 def trace_rows(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:

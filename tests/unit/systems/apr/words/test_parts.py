@@ -98,7 +98,7 @@ def test_traces_are_what_the_runtime_makes_of_them(child):
 
 
 def test_every_kind_has_the_same_facts():
-    """Last steps of as many answers, of values that are in no message, each with its true result."""
+    """Last steps of as many answers and single steps, of values that are in no message, with their true results."""
     params = PARAMS.model_copy(update={"facts": 6})
     for problem in made("train", 20):
         facts = [[*trace_rows(problem, kind, params)][-1] for kind in KINDS]
