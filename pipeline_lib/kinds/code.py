@@ -9,6 +9,10 @@ from pydantic import AliasChoices, BaseModel, Field, StrictStr, field_validator
 
 from pipeline_lib.kinds.kind import Kind
 
+MAX_TESTS = 8 << 20
+"""Characters of the tests of one problem of a data set: what an examiner reads in a second."""
+NO_TESTS = f"it has no tests, or more than {MAX_TESTS >> 20} MiB of them"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeGold:
@@ -72,6 +76,7 @@ CODE = Kind(
     solution_texts=lambda _gold, solution: [f"```python\n{solution.strip()}\n```"],
     judge="pipeline_lib.verify.code:open_judge",
     show_gold=lambda gold: gold.tests,
+    gold_check=lambda gold: None if gold.tests else NO_TESTS,
     read_line=_read_line,
     write_line=_write_line,
 )

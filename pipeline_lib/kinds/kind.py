@@ -57,8 +57,8 @@ class Kind(Generic[G]):
     equality_trial: Callable[[str, str], tuple[G, str]] | None = None
     """From two answer forms a gold and a text: the forms are equal if the judge accepts the text.
     None: they are equal only if they are the same string."""
-    gold_check: str | None = None
-    """Name of a function that opens, as a context manager, a `GoldProblem` for golds of this kind;
+    gold_check: str | Callable[[G], str | None] | None = None
+    """A `GoldProblem` for golds of this kind, or the name of a function that opens one as a context manager;
     None: its judge can use every gold."""
     check_text: Callable[[str], str] | None = None
     """From a response to what a check of it computes, read without the gold; in the reasoning of a trained

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StrictStr
 
+from pipeline_lib.kinds.code import NO_TESTS
 from pipeline_lib.kinds.kind import Kind
 
 
@@ -88,6 +89,7 @@ PROGRAM = Kind(
     solution_texts=lambda _gold, solution: [f"```python\n{solution.strip()}\n```"],
     judge="pipeline_lib.verify.code:open_program_judge",
     show_gold=lambda gold: "\n".join(f"{given}-> {wanted}" for given, wanted in gold.tests),
+    gold_check=lambda gold: None if gold.tests else NO_TESTS,
     read_line=_read_line,
     write_line=_write_line,
 )

@@ -1,17 +1,22 @@
 """A data set that is loaded: the layout of its files, the parser of its rows, and its rows as published."""
 
-import math
+import datetime as dt
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
-from pipeline_lib.errors import BadInputError, reason_of
+from pydantic import TypeAdapter, ValidationError
+
+from pipeline_lib.errors import BadInputError, first_fault, reason_of
+from pipeline_lib.kinds.kind import Name
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_json
 
 BY_SPLIT = ("{split}.jsonl", "{split}.jsonl.gz", "{split}-*.parquet", "data/{split}-*.parquet")
 """Usual patterns of a split's files: JSON lines, or a hub's parquet export."""
+T = TypeVar("T")
+_TEXT: TypeAdapter[str] = TypeAdapter(Name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,28 +30,18 @@ class RawRow:
 
     def text(self, *names: str) -> str:
         """The text under the first of ``names``; BadInputError if it is missing, or neither text nor a finite number."""
-        value = self._value(names)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise self._refused(names, f"expected text or a finite number, got {value}")
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise self._refused(names, f"expected text, got {type(value).__name__}")
-        return str(value)
+        return self.read(_TEXT, *names)
 
-    def whole(self, name: str) -> int:
-        """The integer under ``name``."""
-        value = self._value([name])
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self._refused([name], f"expected an integer, got {value!r}")
-        return value
-
-    def texts(self, name: str) -> list[str]:
-        """The non-empty list of texts under ``name``."""
-        value = self._value([name])
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._refused([name], "expected a list of texts")
-        if not value:
-            raise self._refused([name], "the list is empty")
-        return value
+    def read(self, form: TypeAdapter[T], *names: str) -> T:
+        """The value under the first of ``names``; BadInputError if it is missing, or not of this form."""
+        name = next(filter(self.has, names), None)
+        if name is None:
+            complaint = f"missing; the row has {', '.join(sorted(self.fields))}"
+            raise self.error(" or ".join(names), complaint)
+        try:
+            return form.validate_python(self.fields[name])
+        except ValidationError as error:
+            raise self.error(name, first_fault(error)) from error
 
     def has(self, name: str) -> bool:
         """True if there is a value under ``name``."""
@@ -55,15 +50,6 @@ class RawRow:
     def error(self, key: str, complaint: str) -> BadInputError:
         """The error of a value under ``key`` that cannot be used."""
         return BadInputError(f"{self.where}: {key!r}: {complaint}; correct or remove the row")
-
-    def _value(self, names: Sequence[str]) -> Any:
-        for name in names:
-            if self.has(name):
-                return self.fields[name]
-        raise self._refused(names, f"missing; the row has {', '.join(sorted(self.fields))}")
-
-    def _refused(self, names: Sequence[str], complaint: str) -> BadInputError:
-        return self.error(" or ".join(names), complaint)
 
 
 class RowParser(Protocol):
@@ -86,6 +72,8 @@ class DataSet:
     hub_config: str | None = None
     is_in: Callable[[RawRow, str], bool] = lambda _row, _split: True
     """True if a row belongs to a split, for files that hold several splits."""
+    day_of: Callable[[RawRow], dt.date] | None = None
+    """The day of a row; None: rows have none."""
     published_splits: Mapping[str, str] = field(default_factory=dict)
     """The publisher's name of a split, where it differs from the name here."""
     many_editions: bool = False
@@ -98,6 +86,18 @@ class DataSet:
         """The publisher's name of a split."""
         return self.published_splits.get(split, split)
 
+    def of_days(self, window: str) -> "DataSet":
+        """The rows of the days ``FIRST..LAST``; BadInputError: that is no window, or rows have no days."""
+        day_of = self.day_of
+        try:
+            first, last = map(dt.date.fromisoformat, window.split(".."))
+        except ValueError:
+            first, last = dt.date.max, dt.date.min
+        if day_of is None or first > last:
+            example = "livecodebench@2024-08-01..2025-01-31"
+            raise BadInputError(f"days @{window}: give two, the first one first, as in {example}")
+        return replace(self, is_in=lambda row, _split: first <= day_of(row) <= last)
+
 
 def source_identity(source: str | None) -> dict[str, str]:
     """Digest of a folder's files, as an input of a stage key; of a hub id, the id; empty for None."""
@@ -109,8 +109,8 @@ def source_identity(source: str | None) -> dict[str, str]:
     return {"folder": digest_json(digests) if digests else source}
 
 
-def folder_rows(folder: pathlib.Path, patterns: Sequence[str]) -> list[RawRow] | None:
-    """Rows of the files that the first matching pattern finds, or None if no pattern matches.
+def folder_rows(folder: pathlib.Path, patterns: Sequence[str]) -> Iterator[RawRow] | None:
+    """Rows of the files that the first matching pattern finds, read one by one, or None if no pattern matches.
 
     Raises:
         BadInputError: a file that cannot be read; the message names file and line.
@@ -119,10 +119,10 @@ def folder_rows(folder: pathlib.Path, patterns: Sequence[str]) -> list[RawRow] |
         files = sorted(folder.glob(pattern))
         if files:
             placed = (item for file in files for item in _file_rows(file))
-            return [
+            return (
                 RawRow(fields=fields, where=where, index=index)
                 for index, (where, fields) in enumerate(placed)
-            ]
+            )
     return None
 
 

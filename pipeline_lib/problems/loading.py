@@ -3,13 +3,15 @@
 A new data set is a parser of its rows and a line in ``DATA_SETS``.
 """
 
+import itertools
 import pathlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 
 from pipeline_lib.errors import BadInputError, Faults, suggestion
 from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.problems.arc_grids import ARC, CONCEPT_ARC
+from pipeline_lib.problems.code_cases import APPS, HUMANEVAL_PLUS, LIVECODEBENCH, MBPP_PLUS
 from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows
 from pipeline_lib.problems.row_parsers import (
     GSM8K,
@@ -37,24 +39,34 @@ DATA_SETS: Mapping[str, DataSet] = {
     "mbpp": MBPP,
     "arc": ARC,
     "concept-arc": CONCEPT_ARC,
+    "humaneval-plus": HUMANEVAL_PLUS,
+    "mbpp-plus": MBPP_PLUS,
+    "livecodebench": LIVECODEBENCH,
+    "apps": APPS,
 }
 
 _SHOWN_CHARACTERS = 60
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
-def find_data_set(name: str) -> DataSet:
-    """The loaded data set of that name; BadInputError with the names if there is none."""
-    check_data_set(name, DATA_SETS)
-    return DATA_SETS[name]
+def find_data_set(name: str, *, others: tuple[str, ...] = ()) -> DataSet:
+    """The loaded data set of that name, or of ``NAME@FIRST..LAST``, which has its rows of these days.
 
-
-def check_data_set(name: str, known: Collection[str] = (*GENERATED, *DATA_SETS)) -> None:
-    """Raise BadInputError with the names if ``name`` is none of ``known``, by default the generated and loaded ones."""
-    if name not in known:
+    BadInputError with the names, and ``others``, if there is none.
+    """
+    base, at, window = name.partition("@")
+    if base not in DATA_SETS:
+        known = (*others, *DATA_SETS)
         shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
         close = suggestion(name, known) or ";"
         raise BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")
+    return DATA_SETS[base].of_days(window) if at else DATA_SETS[base]
+
+
+def check_data_set(name: str) -> None:
+    """Raise BadInputError with the names if ``name`` is no data set that is generated or loaded."""
+    if name not in GENERATED:
+        find_data_set(name, others=GENERATED)
 
 
 def source_of(name: str, source: str | None, *, key: str = "prepare.source") -> str:
@@ -83,7 +95,7 @@ def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
     places: dict[str, str] = {}
     faults = Faults()
     for split, rows in _raw_splits(name, data_set, source).items():
-        for row in rows:
+        for row in (one for one in rows if data_set.is_in(one, split)):
             with faults.kept():
                 parsed = data_set.parse(row, id_prefix=f"{label}-{split}", source=label)
                 problems = [parsed] if isinstance(parsed, Problem) else parsed
@@ -91,6 +103,8 @@ def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
                     _check(problem, row, places)
                 loaded.setdefault(split, []).extend(problems)
     faults.raise_any()
+    if not loaded:
+        raise BadInputError(f"{source}: none of its rows is of {name}; give another source")
     return loaded
 
 
@@ -110,7 +124,7 @@ def _check(problem: Problem, row: RawRow, places: dict[str, str]) -> None:
         )
 
 
-def _raw_splits(name: str, data_set: DataSet, source: str) -> dict[str, list[RawRow]]:
+def _raw_splits(name: str, data_set: DataSet, source: str) -> Mapping[str, Iterable[RawRow]]:
     folder = pathlib.Path(source).expanduser()
     if folder.is_dir():
         return _folder_splits(name, data_set, folder)
@@ -122,23 +136,27 @@ def _raw_splits(name: str, data_set: DataSet, source: str) -> dict[str, list[Raw
     return _hub_splits(name, data_set, source)
 
 
-def _folder_splits(name: str, data_set: DataSet, folder: pathlib.Path) -> dict[str, list[RawRow]]:
+def _folder_splits(
+    name: str, data_set: DataSet, folder: pathlib.Path
+) -> Mapping[str, Iterable[RawRow]]:
     found = {}
     for split in data_set.splits:
         name_there = data_set.published(split)
         rows = folder_rows(
             folder, [pattern.format(split=name_there) for pattern in data_set.patterns]
         )
-        if rows == []:
+        if rows is None:
+            continue
+        if (first := next(rows, None)) is None:
             raise BadInputError(f"{folder}: the {split} split of {name} is empty; fetch it again")
-        found[split] = [row for row in rows or () if data_set.is_in(row, split)]
-    if not any(found.values()):
+        found[split] = itertools.chain([first], rows)
+    if not found:
         looked_for = ", ".join(pattern.format(split="SPLIT") for pattern in data_set.patterns)
         raise BadInputError(
             f"{folder}: no problems of {name}; looked for {looked_for} "
             f"with SPLIT one of {', '.join(map(data_set.published, data_set.splits))}"
         )
-    return {split: rows for split, rows in found.items() if rows}
+    return found
 
 
 def _hub_splits(name: str, data_set: DataSet, hub_id: str) -> dict[str, list[RawRow]]:

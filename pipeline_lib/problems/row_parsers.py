@@ -9,12 +9,16 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pydantic import StrictInt, TypeAdapter
+
 from pipeline_lib.kinds.code import CodeGold, given_beside
 from pipeline_lib.kinds.math import MathGold, last_boxed, without_thousands
 from pipeline_lib.problems.data_set import BY_SPLIT, DataSet, RawRow
 from pipeline_lib.records import Problem
 
 _GSM8K_MARK = "#### "
+_WHOLE: TypeAdapter[int] = TypeAdapter(StrictInt)
+_TEXTS: TypeAdapter[list[str]] = TypeAdapter(list[str])
 
 
 def gsm8k_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
@@ -104,9 +108,9 @@ def humaneval_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
 
 
 def mbpp_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
-    """A row of MBPP. The question includes the asserts, which alone name the function."""
+    """A row of MBPP, or of MBPP+ on the hub. The question includes the asserts, which alone name the function."""
     del id_prefix  # rows have ids, the same in every file of a split
-    asserts = [line.strip() for line in row.texts("test_list")]
+    asserts = [line.strip() for line in row.read(_TEXTS, "test_list")]
     try:
         name = entry_point(asserts)
     except SyntaxError as error:
@@ -115,10 +119,11 @@ def mbpp_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
         raise row.error("test_list", "no function is called in every assert")
     setup = _unix_lines(row.text("test_setup_code")) if row.has("test_setup_code") else ""
     shown = "\n".join(asserts)
+    tests = row.text("test") if row.has("test") else f"{setup}\n{shown}\n".lstrip("\n")
     return Problem(
-        id=f"mbpp-{row.whole('task_id')}",
-        question=f"{row.text('text').strip()}\nYour code should pass these tests:\n\n{shown}",
-        gold=CodeGold(entry_point=name, tests=f"{setup}\n{shown}\n".lstrip("\n")),
+        id=f"mbpp-{row.read(_WHOLE, 'task_id')}",
+        question=f"{row.text('text', 'prompt').strip()}\nYour code should pass these tests:\n\n{shown}",
+        gold=CodeGold(entry_point=name, tests=tests),
         source=source,
         solution=_unix_lines(row.text("code")),
     )
@@ -136,7 +141,7 @@ def entry_point(asserts: Sequence[str]) -> str | None:
     SyntaxError: an assert is not Python.
     """
     called = [list(_called_names(ast.parse(line))) for line in asserts]
-    in_all = [name for name in called[0] if all(name in names for names in called)]
+    in_all = [name for name in next(iter(called), ()) if all(name in names for names in called)]
     own = [name for name in in_all if not hasattr(builtins, name)]
     return next(iter(own or in_all), None)
 
@@ -163,5 +168,5 @@ MBPP = DataSet(
     patterns=("mbpp.jsonl", *BY_SPLIT, "full/{split}-*.parquet"),
     hub_id="google-research-datasets/mbpp",
     hub_config="full",
-    is_in=lambda row, split: row.whole("task_id") in MBPP_TASKS[split],
+    is_in=lambda row, split: row.read(_WHOLE, "task_id") in MBPP_TASKS[split],
 )

@@ -13,9 +13,11 @@ def open_gold_check() -> Iterator[GoldProblem]:
     """Yield the `GoldProblem` of all kinds; processes of the checks end with the context."""
     with ExitStack() as stack:
         checks: dict[type[Gold], GoldProblem] = {
-            kind.gold: stack.enter_context(pkgutil.resolve_name(kind.gold_check)())
+            kind.gold: stack.enter_context(pkgutil.resolve_name(check)())
+            if isinstance(check, str)
+            else check
             for kind in KINDS.values()
-            if kind.gold_check is not None
+            if (check := kind.gold_check) is not None
         }
 
         def gold_problem(gold: Gold) -> str | None:

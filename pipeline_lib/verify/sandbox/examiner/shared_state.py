@@ -48,8 +48,12 @@ class ReadNames:
         self._calls = [node for node in nodes if isinstance(node, ast.Call) and self._is_call(node)]
         self._given = {name for call in self._calls for name in _names(call)} - self._candidates
         unread = {id(node) for call in self._calls for node in ast.walk(call)}
-        # A table of cases that is only iterated over is not read again.
-        unread |= {id(n.iter) for n in nodes if isinstance(n, ast.For | ast.comprehension)}
+        # A table of cases that is only iterated over, beside others or numbered, is not read again.
+        tables = [n.iter for n in nodes if isinstance(n, ast.For | ast.comprehension)]
+        for table in tables:
+            if isinstance(table, ast.Call) and root_name(table.func) in {"enumerate", "zip"}:
+                tables += table.args
+        unread |= set(map(id, tables))
         self._reads = [
             (node.lineno, node.id)
             for node in nodes
