@@ -9,19 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pipeline_lib.errors import BadInputError, Faults, suggestion
-from pipeline_lib.problems import countdown, word_problems
-from pipeline_lib.problems.arc_grids import ARC, CONCEPT_ARC
-from pipeline_lib.problems.code_cases import APPS, HUMANEVAL_PLUS, LIVECODEBENCH, MBPP_PLUS
+from pipeline_lib.problems import arc_grids, code_cases, countdown, row_parsers, word_problems
 from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows
-from pipeline_lib.problems.row_parsers import (
-    GSM8K,
-    HUMANEVAL,
-    MATH,
-    MATH_500,
-    MBPP,
-    YEARLY_CONTEST,
-    YEARS,
-)
 from pipeline_lib.records import Problem
 from pipeline_lib.terminal_text import one_line
 
@@ -29,20 +18,20 @@ GENERATED = (countdown.NAME, word_problems.NAME)
 """The data sets that are generated; all others are loaded."""
 
 DATA_SETS: Mapping[str, DataSet] = {
-    "gsm8k": GSM8K,
-    "math": MATH,
-    "math500": MATH_500,
-    "aime": YEARLY_CONTEST,
-    "hmmt": YEARLY_CONTEST,
-    **YEARS,
-    "humaneval": HUMANEVAL,
-    "mbpp": MBPP,
-    "arc": ARC,
-    "concept-arc": CONCEPT_ARC,
-    "humaneval-plus": HUMANEVAL_PLUS,
-    "mbpp-plus": MBPP_PLUS,
-    "livecodebench": LIVECODEBENCH,
-    "apps": APPS,
+    "gsm8k": row_parsers.GSM8K,
+    "math": row_parsers.MATH,
+    "math500": row_parsers.MATH_500,
+    "aime": row_parsers.YEARLY_CONTEST,
+    "hmmt": row_parsers.YEARLY_CONTEST,
+    **row_parsers.YEARS,
+    "humaneval": row_parsers.HUMANEVAL,
+    "mbpp": row_parsers.MBPP,
+    "arc": arc_grids.ARC,
+    "concept-arc": arc_grids.CONCEPT_ARC,
+    "humaneval-plus": code_cases.HUMANEVAL_PLUS,
+    "mbpp-plus": code_cases.MBPP_PLUS,
+    "livecodebench": code_cases.LIVECODEBENCH,
+    "apps": code_cases.APPS,
 }
 
 _SHOWN_CHARACTERS = 60
@@ -50,10 +39,7 @@ _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 def find_data_set(name: str, *, others: tuple[str, ...] = ()) -> DataSet:
-    """The loaded data set of that name, or of ``NAME@FIRST..LAST``, which has its rows of these days.
-
-    BadInputError with the names, and ``others``, if there is none.
-    """
+    """The data set of that name, or its rows of some days by ``NAME@FIRST..LAST``; BadInputError if there is none."""
     base, at, window = name.partition("@")
     if base not in DATA_SETS:
         known = (*others, *DATA_SETS)
@@ -141,11 +127,8 @@ def _folder_splits(
 ) -> Mapping[str, Iterable[RawRow]]:
     found = {}
     for split in data_set.splits:
-        name_there = data_set.published(split)
-        rows = folder_rows(
-            folder, [pattern.format(split=name_there) for pattern in data_set.patterns]
-        )
-        if rows is None:
+        names = [one.format(split=data_set.published(split)) for one in data_set.patterns]
+        if (rows := folder_rows(folder, names)) is None:
             continue
         if (first := next(rows, None)) is None:
             raise BadInputError(f"{folder}: the {split} split of {name} is empty; fetch it again")
