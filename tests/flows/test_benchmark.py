@@ -8,6 +8,7 @@ import pytest
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.study.study import read_study
+from tests.unit.problems.code_rows import livecodebench, write_rows
 
 SMOKE = ("--profile", "smoke", "--set", "execution.runner=thread")
 SIZES = {"aime24": 5, "gsm8k": 9}
@@ -64,6 +65,25 @@ def test_every_problem_is_counted_and_a_killed_benchmark_resumes(
     assert digests(broken) == digests(whole)
 
 
+def test_functions_and_programs_of_some_days_are_judged(finished_run, reasonloop, tmp_path):
+    """LiveCodeBench of two months: two methods and two programs, which a model of Countdown cannot write."""
+    write_rows(tmp_path / "lcb" / "test6.jsonl", [row for row, *_ in livecodebench()])
+    name, out = "livecodebench@2024-05-01..2024-06-30", tmp_path / "out"
+    done = reasonloop(
+        *("benchmark", Workspace(finished_run).base, "--dataset", f"{name}={tmp_path / 'lcb'}"),
+        *("--output", out, "--k", "1", "--num-paths", "1", *SMOKE),
+    )
+    assert done.returncode == 0, done.stderr
+    study = read_study(out / "metrics.json")
+    assert {(one.set, one.n, one.value) for one in study.points if one.measure == "pass@1"} == {
+        (name, 4, 0.0)
+    }
+    verdicts = shards.read_table(Workspace(out).evaluation(f"{name}/policy").verdicts)
+    assert [one["lenient"] for one in verdicts] == [False] * 4
+    problems = shards.read_table(Workspace(out).evaluation_problems(name))
+    assert sorted(one["kind"] for one in problems) == ["code", "code", "program", "program"]
+
+
 def test_a_run_is_evaluated_on_further_sets(data_sets, finished_run, reasonloop, tmp_path):
     """Base, control and policy on each of them, in metrics and report; the test split is not drawn again."""
     root = shutil.copytree(finished_run, tmp_path / "run")
@@ -101,6 +121,8 @@ def test_a_run_is_evaluated_on_further_sets(data_sets, finished_run, reasonloop,
         (("--dataset", "aime"), "source of aime is not set"),
         (("--dataset", "aime=/absent"), "source /absent: no such folder"),
         (("--dataset", "gsm8k,gsm8k"), "each may be given once"),
+        (("--dataset", "livecodebench"), "source of livecodebench is not set"),
+        (("--dataset", "livecodebench@2024-05"), "days @2024-05: give two"),
         (("--dataset", "gsm8k", "--k", "1,0"), "--k 1,0: give different numbers from 1 on"),
         (("--dataset", "gsm8k", "--k", "1,64"), "pass@64 needs at least 64"),
     ],

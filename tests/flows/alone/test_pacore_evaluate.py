@@ -14,6 +14,7 @@ from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.pacore.evaluation import read_problems
 from pipeline_lib.systems.pacore.message_cache import read_cache
 from tests.unit.engines.scripted_server import MODEL, answers, scripted_server
+from tests.unit.problems.code_rows import livecodebench, write_rows
 from tests.unit.systems.pacore.scripted_chat import chat_response
 
 NUM_PROBLEMS = 6
@@ -129,6 +130,29 @@ def test_a_whole_data_set_is_answered(server, tmp_path, capsys):
     assert {one.n for one in study.differences} == {30}
     assert evaluate(server, tmp_path / "report", "--dataset", "aime24,aime25") == 2
     assert "--dataset aime24,aime25: give one data set" in capsys.readouterr().err
+
+
+def test_programs_are_synthesized_and_judged(server, tmp_path):
+    """LiveCodeBench: right methods and wrong programs to two problems each, by the verdicts of the sandbox."""
+    rows = livecodebench()[8:12]
+    write_rows(tmp_path / "lcb" / "test.jsonl", [row for row, *_ in rows])
+
+    async def written(_request, body):
+        asked = json.dumps([one["content"] for one in body["messages"]])
+        row, right, wrong = next(
+            (one for one in rows if one[0]["question_content"][:20] in asked), rows[0]
+        )
+        program = right if row["starter_code"] else wrong
+        return JSONResponse(chat_response(body, f"So:\n```python\n{program}\n```"))
+
+    server.always = written
+    assert (
+        evaluate(server, tmp_path / "report", "--dataset", f"livecodebench={tmp_path / 'lcb'}") == 0
+    )
+    attempts = shards.read_table(tmp_path / "report" / "attempts")
+    rights = {(one["problem_id"], one["right"]) for one in attempts}
+    assert rights == {("made_8", True), ("made_9", True), ("made_10", False), ("made_11", False)}
+    assert {one["arm"] for one in attempts} >= {"one path", "rounds 4,2,1"}
 
 
 def test_a_failed_call_leaves_its_problem_out(server, tmp_path):
