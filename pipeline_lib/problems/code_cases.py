@@ -1,8 +1,8 @@
 """Data sets of code whose tests are cases: HumanEval+, MBPP+, LiveCodeBench and APPS.
 
 Of evalplus the canonical solution, which gives the expected outputs, is part of the tests: it runs in the sandbox alone.
-Source: evalplus/evalplus, ``data/mbpp.py`` (types of arguments), ``eval/__init__.py`` (comparison);
-LiveCodeBench/LiveCodeBench, ``benchmarks/code_generation.py``; hendrycks/apps, ``eval/testing_util.py``.
+Source: ``evalplus.data.mbpp`` (types of arguments), ``evalplus.eval`` (comparison); of LiveCodeBench
+``lcb_runner.benchmarks.code_generation``; of hendrycks/apps ``eval/testing_util.py``.
 """
 
 import ast
