@@ -52,7 +52,9 @@ _TESTS = """\
 atol, names = {atol!r}, {{"__name__": "canonical", "__builtins__": builtins}}
 exec({source!r}, names)
 def tuples(value): return tuple(map(tuples, value)) if isinstance(value, list) else value
-def numbered(value): return {{int(key) if key.isdecimal() else key: value[key] for key in value}}
+def numbered(one):
+    has_numbers = isinstance(one, dict) and all(key.lstrip("-").isdecimal() for key in one)
+    return {{int(key): one[key] for key in one}} if has_numbers else one
 def arguments(case):
     args = json.loads(case)
     return {arguments}
@@ -134,8 +136,7 @@ def _all_tests(row: RawRow) -> list[dict[str, str]]:
     """Public and private tests; none if they are too long. Of a pickle the opcodes are read, and none is executed."""
     public, text = row.read(_PAIRS, "public_test_cases"), row.text("private_test_cases")
     if not text.startswith("["):
-        packed = base64.b64decode(text, validate=True)
-        pickled = zlib.decompressobj().decompress(packed, MAX_TESTS)
+        pickled = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), MAX_TESTS)
         if len(pickled) == MAX_TESTS:
             return []
         opcodes = pickletools.genops(pickled)
@@ -171,7 +172,7 @@ def _gold(name: str | None, beside: str, cases: Sequence[Any], *, exact: bool) -
         return _function(
             f"Solution().{name}" if "class Solution" in beside else name,
             cases,
-            arguments="json.loads(case, object_hook=numbered)[0]",
+            arguments="[*map(numbered, args[0])]",
             expected="json.loads(case)[1]",
             agree=f"json.loads(json.dumps(out)) in (exp, {first})",
             atol=-exact,

@@ -228,7 +228,8 @@ def apps_row(tests, **changes):
 def test_apps_has_keys_that_are_numbers_lines_and_decimals(verifier):
     """A dict has whole keys; a text may be a list of lines; decimals may differ, whole numbers may not."""
     counts = apps_row(
-        {"fn_name": "f", "inputs": [[{"1": 2}]], "outputs": [{"1": 4}]}, starter_code=""
+        {"fn_name": "f", "inputs": [[{"1": 2, "-1": 5}, {"a": 1}]], "outputs": [{"1": 4, "-1": 3}]},
+        starter_code="",
     )
     mean = apps_row({"inputs": [["1", "2"]], "outputs": [["0.500000", "3"]]}, solutions="")
     whole = apps_row({"inputs": ["1"], "outputs": ["1000000"]})
@@ -236,8 +237,8 @@ def test_apps_has_keys_that_are_numbers_lines_and_decimals(verifier):
         {"fn_name": "f", "inputs": [[3]], "outputs": [[[3, 3]]]}, starter_code="class Solution:"
     )
     judged = [
-        (counts, "def f(x): return {k: v + 2 * k for k, v in x.items()}", True),
-        (counts, "def f(x): return {str(k): v for k, v in x.items()}", False),
+        (counts, "def f(x, y): return {k: v + 2 * k * y['a'] for k, v in x.items()}", True),
+        (counts, "def f(x, y): return x", False),
         (mean, "a, b = int(input()), int(input())\nprint(a / b, a + b)", True),
         (mean, "a, b = int(input()), int(input())\nprint(a / b + 1e-4, a + b)", False),
         (whole, "input()\nprint(1000001)", False),
