@@ -43,21 +43,16 @@ class WordProblemParams(Section):
 
 
 class ColumnParams(Section):
-    """dataset=lines: which column holds what; null: the usual names, see `problems.lines`."""
+    """dataset=lines: which column holds what; of several names the first with a value."""
 
-    question: str | None = None
-    answer: str | None = None
-    id: str | None = None
-    tests: str | None = None
-    kind: str | None = None
+    question: str = "question|problem|prompt|messages"
+    answer: str = "answer|gold"
+    id: str = "id|unique_id"
+    tests: str = "tests"
+    kind: str = "kind"
     messages: str | None = None
-    """A list of {role, content} that asks, in place of a question."""
-    solution: str | None = None
-
-    @override
-    def faults(self) -> Iterator[str]:
-        if self.question is not None and self.messages is not None:
-            yield f"question={self.question} and messages={self.messages}; one of them asks"
+    """A list of {role, content} that asks in place of the question."""
+    solution: str = "solution"
 
 
 class SplitNames(Section):
@@ -67,30 +62,28 @@ class SplitNames(Section):
     test: str = "test"
 
 
-class LinesParams(Section):
-    """How rows of dataset=lines are read."""
-
-    columns: ColumnParams = ColumnParams()
-    splits: SplitNames = SplitNames()
-    kind: str | None = None
-    """Kind of rows that name none; null: code or program for rows with tests, else math."""
-    system: str | None = None
-    """System prompt of every question, unless its messages have one."""
-
-
-class DataParams(LinesParams):
-    """A data set and where it is."""
+class DataParams(Section):
+    """A data set, where it is, and how its rows are read."""
 
     dataset: str
     """A name in `problems.loading`, which `params_file` checks."""
     source: str | None = None
     """A folder in the data set's original format, a file, or a hub id with or without ``:CONFIG``; not used by
     generated data."""
+    columns: ColumnParams = ColumnParams()
+    splits: SplitNames = SplitNames()
+    kind: str | None = None
+    """Kind of all rows; null: the one that a row names, else code or program for rows with tests, else math."""
+    system: str | None = None
+    """System prompt of every question, unless its messages have one."""
 
     @override
     def faults(self) -> Iterator[str]:
-        for name, field in LinesParams.model_fields.items():
-            if self.dataset != LINES and getattr(self, name) != field.default:
+        for name in ("columns", "splits", "kind", "system"):
+            if (
+                self.dataset != LINES
+                and getattr(self, name) != type(self).model_fields[name].default
+            ):
                 yield f"{name} is for dataset={LINES}, not {self.dataset}"
 
 

@@ -17,10 +17,6 @@ BY_SPLIT = (
 )
 """Usual patterns of a split's files; the last two are a hub's parquet export."""
 _MAX_CELL = 256 << 20
-_SAVED = ("dataset_dict.json", "state.json")
-"""Files of a folder that `datasets` saved, with and without splits."""
-_Placed = tuple[str, Mapping[str, Any]]
-"""A place, and the fields of the row there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +54,9 @@ class RawRow:
         return value
 
     def has(self, name: str) -> bool:
-        """True if there is a value under ``name``."""
-        return self.fields.get(name) is not None
+        """True if there is a value under ``name``; a blank text is none."""
+        value = self.fields.get(name)
+        return bool(value.strip()) if isinstance(value, str) else value is not None
 
     def error(self, key: str, complaint: str) -> BadInputError:
         """The error of a value under ``key`` that cannot be used."""
@@ -135,144 +132,107 @@ def folder_rows(folder: pathlib.Path, patterns: Sequence[str]) -> list[RawRow] |
     for pattern in patterns:
         files = sorted(folder.glob(pattern))
         if files:
-            return file_rows(files)
+            placed = (item for file in files for item in _file_rows(file))
+            return [
+                RawRow(fields=fields, where=where, index=index)
+                for index, (where, fields) in enumerate(placed)
+            ]
     return None
 
 
-def file_rows(files: Iterable[pathlib.Path]) -> list[RawRow]:
-    """The rows of ``files``, numbered through; BadInputError as of `folder_rows`."""
-    placed = (item for file in files for item in _file_rows(file))
-    return [
-        RawRow(fields=fields, where=where, index=index)
-        for index, (where, fields) in enumerate(placed)
-    ]
-
-
-def _file_rows(file: pathlib.Path) -> Iterator[_Placed]:
-    read = next((read for end, read in _READERS.items() if file.name.endswith(end)), None)
-    if read is None:
+def _file_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    numbered: Iterable[tuple[int, Mapping[str, Any]]]
+    if file.name.endswith((".jsonl", ".jsonl.gz")):
+        numbered = numbered_json_lines(file)
+    elif file.suffix == ".csv":
+        numbered = _csv_rows(file)
+    elif file.suffix == ".parquet":
+        numbered = enumerate(_parquet_rows(file), start=1)
+    elif file.suffix == ".json":
+        # One row; its id defaults to the file's name.
+        numbered = [(1, {"id": file.stem, **_json_object(file)})]
+    else:
         raise BadInputError(f"{file}: is no .jsonl, .jsonl.gz, .csv or .parquet file; convert it")
-    return read(file)
+    return ((f"{file}:{number}", fields) for number, fields in numbered)
 
 
-def _json_row(file: pathlib.Path) -> Iterator[_Placed]:
-    """The object of the file; its id defaults to the file's name."""
+def _json_object(file: pathlib.Path) -> dict[str, Any]:
     value = read_json(file)
     if not isinstance(value, dict):
         raise BadInputError(f"{file}: expected a JSON object, got {type(value).__name__}")
-    yield str(file), {"id": file.stem, **value}
+    return value
 
 
-def _json_lines(file: pathlib.Path) -> Iterator[_Placed]:
-    return ((f"{file}:{number}", fields) for number, fields in numbered_json_lines(file))
-
-
-def _csv_rows(file: pathlib.Path) -> Iterator[_Placed]:
-    """The rows below the header by their first lines; an empty cell is None."""
+def _csv_rows(file: pathlib.Path) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """The rows by their last lines; an empty cell is None."""
     csv.field_size_limit(_MAX_CELL)
-    reader = csv.reader(_text_lines(file), strict=True)
-    header: list[str] = []
-    begin = 1
+    rows = csv.DictReader(_text_lines(file), strict=True)
     try:
-        for cells in reader:
-            if cells and not header:
-                header = cells
-                if "" in header or len(set(header)) < len(header):
-                    raise BadInputError(
-                        f"{file}:{begin}: two columns have one name, or one has none; rename them"
-                    )
-            elif cells and len(cells) != len(header):
-                raise BadInputError(
-                    f"{file}:{begin}: {len(cells)} cells, and the header has {len(header)}; quote cells that hold "
-                    "commas or quotes"
-                )
-            elif cells:
-                filled = (cell or None for cell in cells)
-                yield f"{file}:{begin}", dict(zip(header, filled, strict=True))
-            begin = reader.line_num + 1
+        for fields in rows:
+            yield rows.line_num, _filled_cells(fields, rows.fieldnames or ())
     except csv.Error as error:
         raise BadInputError(
-            f"{file}:{begin}: not CSV ({error}); quote cells that hold commas or quotes"
+            f"{file}:{rows.reader.line_num}: not CSV ({error}); name each column once, and quote cells with commas"
         ) from error
+
+
+def _filled_cells(fields: dict[Any, Any], names: Sequence[str]) -> dict[str, str | None]:
+    # The reader's key of further cells, and its value for missing ones, are None.
+    if None in fields or None in fields.values():
+        raise csv.Error(f"the row has not {len(names)} cells, as the header")
+    if "" in names or len(fields) < len(names):
+        raise csv.Error("two columns have one name, or one has none")
+    return {name: cell or None for name, cell in fields.items()}
 
 
 def _text_lines(file: pathlib.Path) -> Iterator[str]:
     with file.open("rb") as stream:
         for number, line in enumerate(stream, start=1):
             try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield line.decode("utf-8-sig")
             except UnicodeDecodeError as error:
-                raise BadInputError(
-                    f"{file}:{number}: not UTF-8 ({error.reason}); save it as UTF-8"
-                ) from error
+                raise BadInputError(f"{file}:{number}: not UTF-8; save it as UTF-8") from error
 
 
-def _parquet_rows(file: pathlib.Path) -> Iterator[_Placed]:
+def _parquet_rows(file: pathlib.Path) -> list[dict[str, Any]]:
     import pyarrow as pa  # noqa: PLC0415 - every command looks up the names of data sets
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
     try:
-        rows = pq.read_table(file).to_pylist()
+        rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise BadInputError(
-            f"{file}: not a parquet file ({reason_of(error)}); write it again"
-        ) from error
-    for number, fields in enumerate(rows, start=1):
-        yield f"{file} row {number}", fields
-
-
-_READERS: Mapping[str, Callable[[pathlib.Path], Iterator[_Placed]]] = {
-    ".csv": _csv_rows,
-    ".json": _json_row,
-    ".jsonl": _json_lines,
-    ".jsonl.gz": _json_lines,
-    ".parquet": _parquet_rows,
-}
+        reason = reason_of(error)
+        raise BadInputError(f"{file}: not a parquet file ({reason}); write it again") from error
+    return rows
 
 
 def is_saved(folder: pathlib.Path) -> bool:
-    """True for a folder that ``datasets`` saved."""
-    return any((folder / name).is_file() for name in _SAVED)
+    """True for a folder that ``datasets`` saved, with or without splits."""
+    return any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
 
 
-def saved_rows(folder: pathlib.Path) -> dict[str, list[RawRow]]:
-    """Every split of a folder that ``datasets`` saved; "" is the name of a single one without splits."""
-    import datasets  # noqa: PLC0415 - it takes a second
+def hub_rows(source: str, *, config: str | None) -> dict[str, list[RawRow]]:
+    """Every split of a data set on the hub, in its cache, or in a folder that ``datasets`` saved.
 
-    try:
-        saved = datasets.load_from_disk(str(folder))
-    except Exception as error:  # files from outside can be wrong in any way
-        raise BadInputError(
-            f"{folder}: not a data set that can be read ({reason_of(error)}); save it again"
-        ) from error
-    return _numbered({"": saved} if isinstance(saved, datasets.Dataset) else saved, str(folder))
-
-
-def hub_rows(hub_id: str, *, config: str | None) -> dict[str, list[RawRow]]:
-    """Every split of a data set on the hub, or in its cache; BadInputError if it cannot be fetched."""
-    import datasets  # noqa: PLC0415 - it takes a second, and a folder does not need it
+    "" is the name of a single one without splits. BadInputError: it cannot be fetched or read.
+    """
+    import datasets  # noqa: PLC0415 - it takes a second, and other folders do not need it
 
     try:
-        splits = datasets.load_dataset(hub_id, config)
+        if is_saved(pathlib.Path(source)):
+            found = datasets.load_from_disk(source)
+        else:
+            found = datasets.load_dataset(source, config)
     except Exception as error:  # the hub client raises a dozen kinds of errors
         raise BadInputError(
-            f"{hub_id}: neither a folder nor a data set of the hub that can be fetched "
+            f"{source}: neither a folder nor a data set of the hub that can be fetched "
             f"({type(error).__name__}: {reason_of(error)}); without a network, download it "
             "elsewhere and give that folder as the source"
         ) from error
-    return _numbered(splits, hub_id)
-
-
-def _numbered(
-    splits: Mapping[str, Iterable[Mapping[str, Any]]], source: str
-) -> dict[str, list[RawRow]]:
+    splits = {"": found} if isinstance(found, datasets.Dataset) else found
     return {
         str(split): [
-            RawRow(
-                fields=fields,
-                where=" ".join((source, *split.split(), f"row {index + 1}")),
-                index=index,
-            )
+            RawRow(fields=fields, where=f"{source} {split} row {index + 1}", index=index)
             for index, fields in enumerate(rows)
         ]
         for split, rows in splits.items()

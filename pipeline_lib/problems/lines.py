@@ -1,15 +1,16 @@
-"""Problems of one's own: rows of any source, read by the names of their columns.
+"""Rows as problems by the names of their columns: one's own data, and published sets of mathematics.
 
 A row is of a kind of `kinds`, whose ``read_line`` makes the gold of its fields. Columns that are no part of the problem
 go with it, as `Problem.columns`.
 """
 
 import ast
+import builtins
 import datetime as dt
 import decimal
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
@@ -17,30 +18,19 @@ from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationEr
 from pipeline_lib.errors import BadInputError, first_fault, reason_of, suggestion
 from pipeline_lib.kinds.code import CODE
 from pipeline_lib.kinds.kind import Gold, Kind, Text
-from pipeline_lib.kinds.math import MATH, last_boxed
+from pipeline_lib.kinds.math import MATH, last_boxed, without_thousands
 from pipeline_lib.kinds.program import PROGRAM
 from pipeline_lib.kinds.table import find_kind
-from pipeline_lib.params.paths import LinesParams
+from pipeline_lib.params.paths import LINES, ColumnParams, DataParams
 from pipeline_lib.problems.data_set import DataSet, RawRow
-from pipeline_lib.problems.row_parsers import entry_point
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import digest_json
 
-_MESSAGES = "messages"
-_USUAL: Mapping[str, tuple[str, ...]] = {
-    "question": ("question", "problem", "prompt", _MESSAGES),
-    "answer": ("answer", "gold"),
-    "id": ("id", "unique_id"),
-    "tests": ("tests",),
-    "kind": ("kind",),
-    "solution": ("solution",),
-}
-"""Columns of each part of a problem where the params name none; the first that has a value."""
-_DECIDING = ("answer", "solution", "tests", "kind")
-"""Parts of which one is needed where the params name no kind."""
-_MARK = "####"
+MARK = "####"
 """Before the answer of a worked solution, as in GSM8K."""
 _ID_CHARACTERS = 16
+_PUBLISHED = DataParams(dataset=LINES, columns=ColumnParams(id="unique_id"))
+"""Rows of MATH, AIME or HMMT."""
 
 
 class Turn(BaseModel, extra="ignore", frozen=True):
@@ -60,39 +50,39 @@ Turns = Annotated[tuple[Turn, ...], Field(min_length=1), AfterValidator(_asks)]
 _TURNS: TypeAdapter[tuple[Turn, ...]] = TypeAdapter(Turns)
 
 
-def lines_data_set(form: LinesParams) -> DataSet:
+def lines_data_set(form: DataParams) -> DataSet:
     """The data set of rows of that form, in a train and a test split or a single one."""
     return DataSet(
-        parse=functools.partial(_problem, form=form),
+        parse=functools.partial(problem_of_row, form=form),
+        check=functools.partial(_check_columns, form=form),
         splits=("train", "test"),
         published_splits={"train": form.splits.train, "test": form.splits.test},
-        check=functools.partial(_check_columns, form=form),
         many_editions=True,
     )
 
 
-def _columns(form: LinesParams) -> dict[str, tuple[str, ...]]:
-    """Columns of each part of a problem, the first of which that has a value is used."""
-    given = {
-        "question": form.columns.question or form.columns.messages,
-        "answer": form.columns.answer,
-        "id": form.columns.id,
-        "tests": form.columns.tests,
-        "kind": form.columns.kind,
-        "solution": form.columns.solution,
+def _columns(columns: ColumnParams) -> dict[str, list[str]]:
+    """Columns of each part of a problem, of which the first with a value is used."""
+    parts = {
+        "question": columns.messages or columns.question,
+        "answer": columns.answer,
+        "id": columns.id,
+        "tests": columns.tests,
+        "kind": columns.kind,
+        "solution": columns.solution,
     }
-    columns = {part: (name,) if name else _USUAL[part] for part, name in given.items()}
-    return columns | {"kind": ()} if form.kind and not form.columns.kind else columns
+    return {part: names.split("|") for part, names in parts.items()}
 
 
-def _check_columns(rows: Sequence[RawRow], *, form: LinesParams) -> None:
+def _check_columns(rows: Sequence[RawRow], *, form: DataParams) -> None:
     """Name a column that no row has once, not for every row."""
     there = {name for row in rows for name in row.fields}
-    columns = _columns(form)
-    wanted = {part: names for part, names in columns.items() if names not in {(), _USUAL[part]}}
+    columns, usual = _columns(form.columns), _columns(ColumnParams())
+    wanted = {part: names for part, names in columns.items() if names != usual[part]}
     wanted.setdefault("question", columns["question"])
     if not form.kind:
-        wanted.setdefault("answer", tuple(name for part in _DECIDING for name in columns[part]))
+        ways = ("answer", "solution", "tests", "kind")
+        wanted.setdefault("answer", [name for part in ways for name in columns[part]])
     for part, names in wanted.items():
         if not there.intersection(names):
             raise BadInputError(
@@ -102,33 +92,36 @@ def _check_columns(rows: Sequence[RawRow], *, form: LinesParams) -> None:
             )
 
 
-def _problem(row: RawRow, *, id_prefix: str, source: str, form: LinesParams) -> Problem:
-    del id_prefix  # an id of question and gold is the same in every format and order
-    columns = _columns(form)
-    used = {part: next(filter(row.has, names), None) for part, names in columns.items()}
+def problem_of_row(
+    row: RawRow, *, id_prefix: str, source: str, form: DataParams = _PUBLISHED
+) -> Problem:
+    """The problem of a row; its id, unless it has one, is its number in a published set, else made of its content."""
+    columns = _columns(form.columns)
+    used = {part: next(filter(row.has, names), names[0]) for part, names in columns.items()}
     further = [name for name in row.fields if row.has(name) and name not in used.values()]
     question, turns = _asked(row, columns["question"], form)
     kind = _kind(row, used, form)
-    solution = row.text(used["solution"]) if used["solution"] else None
-    answer = row.fields[used["answer"]] if used["answer"] else None
-    if used["answer"] and isinstance(answer, str):
-        answer = _filled(row, used["answer"])
-        if kind is MATH and _MARK in answer:
-            solution, answer = solution or answer, None
-    gold = _gold(
-        row,
-        kind,
-        {name: row.fields[name] for name in further}
-        | (_math_fields(answer, solution) if kind is MATH else {"gold": answer})
-        | (_test_fields(row, used["tests"], kind) if used["tests"] else {}),
-        names=[used["answer"]] if used["answer"] else columns["answer"],
+    solution = row.text(used["solution"]) if row.has(used["solution"]) else None
+    fields = {name: row.fields[name] for name in further}
+    if kind is MATH:
+        given = row.has(used["answer"]) or solution is None
+        answer = row.text(*columns["answer"]) if given else None
+        fields |= {"gold": _final_answer(row, used["answer"], answer, solution)}
+        solution = solution or (answer if MARK in str(answer) else None)
+    elif kind is CODE:
+        fields |= _code_fields(row, used["tests"])
+    else:
+        fields |= {"gold": row.fields.get(used["answer"]), "tests": row.fields.get(used["tests"])}
+    gold = _gold(row, kind, fields)
+    content = [turns or question, kind.name, kind.write_line(gold)]
+    made = (
+        f"{id_prefix}-{row.index}" if form is _PUBLISHED else digest_json(content)[:_ID_CHARACTERS]
     )
-    made = digest_json([turns or question, kind.name, kind.write_line(gold)])[:_ID_CHARACTERS]
-    name = _filled(row, used["id"]) if used["id"] else made
+    name = row.text(used["id"]) if row.has(used["id"]) else made
     try:
         kind.split_unit(name)
     except BadInputError as error:
-        raise row.error(used["id"] or columns["id"][0], str(error)) from error
+        raise row.error(used["id"], str(error)) from error
     return Problem(
         id=name,
         question=question,
@@ -140,29 +133,21 @@ def _problem(row: RawRow, *, id_prefix: str, source: str, form: LinesParams) -> 
     )
 
 
-def _filled(row: RawRow, name: str) -> str:
-    text = row.text(name).strip()
-    if not text:
-        raise row.error(name, "it is empty")
-    return text
-
-
 def _asked(
-    row: RawRow, names: Sequence[str], form: LinesParams
+    row: RawRow, names: Sequence[str], form: DataParams
 ) -> tuple[str, tuple[tuple[str, str], ...]]:
     """The question; and the messages, if there are several."""
     name = next(filter(row.has, names), names[0])
     given = row.fields.get(name)
-    if name in {_MESSAGES, form.columns.messages}:
+    if name == (form.columns.messages or "messages"):
         given = _decoded(given)
     elif not isinstance(given, list):
         given = [{"role": "user", "content": row.text(*names)}]
     try:
         turns = tuple((turn.role, turn.content) for turn in _TURNS.validate_python(given))
     except ValidationError as error:
-        fault = first_fault(error)
         raise row.error(
-            name, f"{fault}; a question is a text or a list of role, content"
+            name, f"{first_fault(error)}; a question is a text or a list of {{role, content}}"
         ) from error
     if any(role == "system" for role, _ in turns[1:]):
         raise row.error(name, "a system message behind another one")
@@ -172,44 +157,69 @@ def _asked(
     return question, turns if len(turns) > 1 else ()
 
 
-def _kind(row: RawRow, used: Mapping[str, str | None], form: LinesParams) -> Kind[Any]:
-    if used["kind"] or form.kind:
-        return find_kind(row.fields[used["kind"]] if used["kind"] else form.kind, where=row.where)
-    tests = row.fields[used["tests"]] if used["tests"] else None
-    if tests is None:
+def _kind(row: RawRow, used: Mapping[str, str], form: DataParams) -> Kind[Any]:
+    if form.kind or row.has(used["kind"]):
+        return find_kind(form.kind or row.fields[used["kind"]], where=row.where)
+    if not row.has(used["tests"]):
         return MATH
+    tests = row.fields[used["tests"]]
     pairs = isinstance(tests, list) and all(isinstance(test, Mapping) for test in tests)
     return PROGRAM if pairs else CODE
 
 
-def _math_fields(answer: Any, solution: str | None) -> dict[str, Any]:
-    """The fields of a gold of mathematics: an answer, or the one of a worked solution."""
-    if answer is not None or solution is None:
-        return {"gold": answer}
-    return {"reference": solution} if _MARK in solution else {"gold": last_boxed(solution)}
+def _final_answer(row: RawRow, key: str, answer: str | None, solution: str | None) -> str:
+    """The answer, or what a worked answer or solution ends with."""
+    text = answer or solution or ""
+    if MARK in text:
+        final = without_thousands(text.rpartition(MARK)[2].strip(" ,\n"))
+    else:
+        final = answer.strip() if answer else last_boxed(text) or ""
+    if not final:
+        raise row.error(key, f"no answer, and none after {MARK} or in a \\boxed of the solution")
+    return final
 
 
-def _test_fields(row: RawRow, name: str, kind: Kind[Any]) -> dict[str, Any]:
+def _code_fields(row: RawRow, name: str) -> dict[str, Any]:
     """The tests, and the function that asserts call unless the row names it."""
-    tests = row.fields[name]
-    if kind is not CODE:
-        return {"tests": tests}
-    tests = "\n".join(row.texts(name)) if isinstance(tests, list) else row.text(name)
-    try:
-        parsed = ast.parse(tests).body
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise row.error(name, f"not Python ({reason_of(error)})") from error
+    given = isinstance(row.fields.get(name), list)
+    tests = "\n".join(row.texts(name)) if given else row.text(name)
     if row.has("entry_point"):
         return {"tests": tests}
-    asserts = [ast.unparse(node) for node in parsed if isinstance(node, ast.Assert)]
-    called = entry_point(asserts) if asserts else None
-    if called is None:
-        raise row.error(name, "no function is called in every assert, and no entry_point is given")
-    return {"tests": tests, "entry_point": called}
+    return {"tests": tests, "entry_point": called_function(row, name, tests)}
 
 
-def _gold(row: RawRow, kind: Kind[Any], fields: Mapping[str, Any], *, names: Sequence[str]) -> Gold:
-    """The gold; ``names`` are the columns of the answer. Lists and numbers may be JSON in a text, as in a CSV."""
+def called_function(row: RawRow, key: str, tests: str) -> str:
+    """The function under test: the first name that every assert of ``tests``, under ``key``, calls.
+
+    Outer calls come before those in their arguments. A builtin is taken only if every assert calls no
+    other function: ``set`` in ``set(f(x)) == {1}`` is skipped, but one problem asks for a ``sum``.
+
+    Raises:
+        BadInputError: the tests are not Python, or have no such function.
+    """
+    try:
+        body = ast.parse(tests).body
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise row.error(key, f"not Python ({reason_of(error)})") from error
+    called = [list(_called_names(node)) for node in body if isinstance(node, ast.Assert)]
+    in_all = (
+        [name for name in called[0] if all(name in names for names in called)] if called else []
+    )
+    own = [name for name in in_all if not hasattr(builtins, name)]
+    for name in own or in_all:
+        return name
+    raise row.error(key, "no function is called in every assert")
+
+
+def _called_names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        yield node.func.id
+    for child in ast.iter_child_nodes(node):
+        yield from _called_names(child)
+
+
+def _gold(row: RawRow, kind: Kind[Any], fields: Mapping[str, Any]) -> Gold:
+    """The gold. Lists and numbers may be JSON in a text, as in a CSV."""
     gold: Gold
     try:
         try:
@@ -217,13 +227,7 @@ def _gold(row: RawRow, kind: Kind[Any], fields: Mapping[str, Any], *, names: Seq
         except ValidationError:
             gold = kind.read_line({name: _decoded(value) for name, value in fields.items()})
     except ValidationError as error:
-        first = error.errors()[0]
-        name, *place = first["loc"] or ("gold",)
-        message = first["msg"].removeprefix("Value error, ")
-        if name == "gold" and not fields.get("gold"):
-            raise row.missing(names) from error
-        key = ".".join(map(str, [names[0] if name == "gold" else name, *place]))
-        raise row.error(key, f"{message} (kind {kind.name})") from error
+        raise row.error(kind.name, first_fault(error, unnamed="gold")) from error
     return gold
 
 

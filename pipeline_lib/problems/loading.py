@@ -3,24 +3,17 @@
 A new data set is a parser of its rows and a line in ``DATA_SETS``.
 """
 
+import glob
 import pathlib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from pipeline_lib.errors import BadInputError, Faults, suggestion
-from pipeline_lib.params.paths import LINES, LinesParams
+from pipeline_lib.params.paths import LINES, DataParams
 from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.problems.arc_grids import ARC, CONCEPT_ARC
-from pipeline_lib.problems.data_set import (
-    DataSet,
-    RawRow,
-    file_rows,
-    folder_rows,
-    hub_rows,
-    is_saved,
-    saved_rows,
-)
+from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows, is_saved
 from pipeline_lib.problems.lines import lines_data_set
 from pipeline_lib.problems.row_parsers import (
     GSM8K,
@@ -48,7 +41,7 @@ DATA_SETS: Mapping[str, DataSet] = {
     "mbpp": MBPP,
     "arc": ARC,
     "concept-arc": CONCEPT_ARC,
-    LINES: lines_data_set(LinesParams()),
+    LINES: lines_data_set(DataParams(dataset=LINES)),
 }
 
 _SHOWN_CHARACTERS = 60
@@ -80,9 +73,7 @@ def source_of(name: str, source: str | None, *, key: str = "prepare.source") -> 
     return found
 
 
-def load_splits(
-    name: str, source: str, form: LinesParams | None = None
-) -> dict[str, list[Problem]]:
+def load_splits(name: str, source: str, form: DataParams | None = None) -> dict[str, list[Problem]]:
     """The problems of every official split that ``source`` holds, in the order of its files.
 
     ``name`` is a key of ``DATA_SETS``; ``source`` is a folder in the publisher's format, in a hub's parquet export or
@@ -111,7 +102,7 @@ def load_splits(
     return loaded
 
 
-def load_evaluation_set(name: str, source: str, form: LinesParams | None = None) -> list[Problem]:
+def load_evaluation_set(name: str, source: str, form: DataParams | None = None) -> list[Problem]:
     """The test split of ``source``, or all of its problems where it has none; see `load_splits`."""
     splits = load_splits(name, source, form)
     found = splits.get("test") or [p for problems in splits.values() for p in problems]
@@ -120,8 +111,6 @@ def load_evaluation_set(name: str, source: str, form: LinesParams | None = None)
 
 def _check(problem: Problem, row: RawRow, first: tuple[str, Problem], split: str) -> None:
     """``first`` is the split and the problem that has the id. The same one again in its split is a repeat."""
-    if not problem.question.strip():
-        raise row.error("question", "it is empty")
     there, other = first
     repeats = there == split and (other.question, other.gold) == (problem.question, problem.gold)
     if other.where != row.where and not repeats:
@@ -131,56 +120,45 @@ def _check(problem: Problem, row: RawRow, first: tuple[str, Problem], split: str
 
 
 def _raw_splits(name: str, data_set: DataSet, source: str) -> dict[str, list[RawRow]]:
-    path = pathlib.Path(source).expanduser()
+    """The rows of the splits that the data set and ``source`` have."""
+    splits = _source_splits(name, data_set, source)
+    names = {split: data_set.published(split) for split in data_set.splits}
+    found = {split: splits[there] for split, there in names.items() if there in splits}
+    if not found and len(splits) == 1:
+        # A file; or a benchmark without a train set, often uploaded as a lone "train" split.
+        found = {data_set.splits[0]: next(iter(splits.values()))}
+    for split, rows in found.items():
+        if not rows:
+            raise BadInputError(f"{source}: the {split} split of {name} is empty; fetch it again")
+    chosen = {
+        split: [row for row in rows if data_set.is_in(row, split)] for split, rows in found.items()
+    }
+    if not any(chosen.values()):
+        looked_for = ", ".join(pattern.format(split="SPLIT") for pattern in data_set.patterns)
+        raise BadInputError(
+            f"{source}: no problems of {name}; it has the splits {', '.join(splits) or 'none'}, and looked for was "
+            f"{looked_for} with SPLIT one of {', '.join(names.values())}"
+        )
+    return {split: rows for split, rows in chosen.items() if rows}
+
+
+def _source_splits(name: str, data_set: DataSet, source: str) -> dict[str, list[RawRow]]:
+    """All rows by the names that splits have in the source; "" for a single one without a name."""
+    path, hub_id = pathlib.Path(source).expanduser(), _HUB_ID.fullmatch(source)
     if path.is_file():
-        return _named_splits(name, data_set, {"": file_rows([path])}, source)
+        return {"": folder_rows(path.parent, [glob.escape(path.name)]) or []}
     if is_saved(path):
-        return _named_splits(name, data_set, saved_rows(path), source)
+        return hub_rows(str(path), config=None)
     if path.is_dir():
-        return _folder_splits(name, data_set, path)
-    hub_id = _HUB_ID.fullmatch(source)
+        names = map(data_set.published, data_set.splits)
+        read = {
+            one: folder_rows(path, [p.format(split=one) for p in data_set.patterns])
+            for one in names
+        }
+        return {one: rows for one, rows in read.items() if rows is not None}
     if hub_id is None:
         raise BadInputError(
             f"source {source}: no such folder or file, and not a hub id (owner/name); "
             f"give the folder that holds {name}"
         )
-    config = hub_id[2] or data_set.hub_config
-    return _named_splits(name, data_set, hub_rows(hub_id[1], config=config), source)
-
-
-def _folder_splits(name: str, data_set: DataSet, folder: pathlib.Path) -> dict[str, list[RawRow]]:
-    found = {}
-    for split in data_set.splits:
-        name_there = data_set.published(split)
-        rows = folder_rows(
-            folder, [pattern.format(split=name_there) for pattern in data_set.patterns]
-        )
-        if rows == []:
-            raise BadInputError(f"{folder}: the {split} split of {name} is empty; fetch it again")
-        found[split] = [row for row in rows or () if data_set.is_in(row, split)]
-    if not any(found.values()):
-        looked_for = ", ".join(pattern.format(split="SPLIT") for pattern in data_set.patterns)
-        raise BadInputError(
-            f"{folder}: no problems of {name}; looked for {looked_for} "
-            f"with SPLIT one of {', '.join(map(data_set.published, data_set.splits))}"
-        )
-    return {split: rows for split, rows in found.items() if rows}
-
-
-def _named_splits(
-    name: str, data_set: DataSet, splits: Mapping[str, list[RawRow]], source: str
-) -> dict[str, list[RawRow]]:
-    """The splits of the data set, by its names."""
-    if not any(splits.values()):
-        raise BadInputError(f"{source}: it is empty; fetch it again")
-    names = {split: data_set.published(split) for split in data_set.splits}
-    found = {split: splits[there] for split, there in names.items() if splits.get(there)}
-    if not found and len(splits) == 1:
-        # A benchmark without a train set is often uploaded as a lone "train" split.
-        found = {data_set.splits[0]: next(iter(splits.values()))}
-    if not found:
-        raise BadInputError(
-            f"{source}: it has the splits {', '.join(splits)}; "
-            f"{name} needs one of {', '.join(names.values())}"
-        )
-    return found
+    return hub_rows(hub_id[1], config=hub_id[2] or data_set.hub_config)

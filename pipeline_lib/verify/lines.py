@@ -5,8 +5,8 @@ default) and the fields of that kind's gold (``read_line`` in its module of `kin
 as in GSM8K, a ``reference`` that ends in the answer; ``numbers`` and ``target``; ``entry_point``
 and ``tests``; or, for ARC, a ``gold`` that is a grid (rows of colours). ``id``, ``problem_id``,
 ``question``, ``columns`` and ``turns`` of the problem, ``model``, ``finish_reason``, ``prompt_tokens``,
-``completion_tokens`` and a publisher's ``label`` are optional; other keys are ignored, so published files can be verified as
-they are.
+``completion_tokens`` and a publisher's ``label`` are optional; other keys are ignored, so published files can
+be verified as they are.
 
 The whole file is validated before the first answer is judged, then streamed in chunks, so a file
 may be larger than memory.

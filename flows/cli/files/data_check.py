@@ -1,8 +1,11 @@
 """`reasonloop data check`: the content of a data set on one screen."""
 
-import statistics
+import functools
+import pathlib
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from statistics import median_low
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -11,35 +14,33 @@ from rich.table import Table
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.paths import LINES
-from pipeline_lib.problems.splits import split_notes
-from pipeline_lib.store.workspace import SPLITS
-from pipeline_lib.systems.loop.data_check import DataCheck, check_data
-from pipeline_lib.terminal_text import one_line
+from pipeline_lib.params.paths import LINES, PrepareParams
+from pipeline_lib.problems.loading import GENERATED, load_splits, source_of
+from pipeline_lib.problems.splits import Splits, make_splits, split_notes
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import render
+from pipeline_lib.systems.loop.context import prompt_lengths
+from pipeline_lib.verify.golds import open_gold_check
 
 _PROMPTS = 3
-_PROMPT_LINES = 6
-_LINE_CHARACTERS = 120
+_PROMPT_CHARACTERS = 600
+_MOST_FAULTS = 20
 
 
 def check(
     source: Annotated[
         str | None,
-        Parameter(help="A file, folder or hub id; default: prepare.source of the params."),
+        Parameter(help="A file, folder or hub id of lines; default: the data set of the params."),
     ] = None,
     /,
     *,
-    dataset: Annotated[
-        str | None,
-        Parameter(help="Form of SOURCE; default: lines, without SOURCE prepare.dataset."),
-    ] = None,
     tokenizer: Annotated[
         str | None,
         Parameter(help="A model's folder or hub id: its chat format, and lengths in tokens."),
     ] = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
-    """Show splits, kinds, prompts, lengths and overlap of a data set, as the stage `prepare` would draw it.
+    """Show splits, kinds, overlap, lengths and prompts of a data set, as the stage `prepare` would draw it.
 
     Rows that cannot be read, golds that no answer can be judged by, and train problems that are test problems end it
     with exit code 2 and the place of each.
@@ -48,47 +49,80 @@ def check(
 
         reasonloop data check mine.csv --set prepare.columns.question=task --set prepare.columns.answer=result
         reasonloop data check openai/gsm8k:main --tokenizer models/smollm2
-        reasonloop data check --profile gsm8k
+        reasonloop data check --set prepare.dataset=math500
     """
-    if source is not None and dataset is None:
-        dataset = LINES
-    loaded = params.load({"prepare.source": source, "prepare.dataset": dataset})
-    found = check_data(loaded.prepare, seed=loaded.seed, prompts=_PROMPTS, tokenizer=tokenizer)
-    _print(found)
-    if found.unusable:
-        raise BadInputError(" | ".join(found.unusable))
+    given = {} if source is None else {"prepare.source": source, "prepare.dataset": LINES}
+    whole = params.load(given)
+    loaded = _load(whole.prepare)
+    splits, unusable = _draw(whole.prepare, loaded, seed=whole.seed)
+    _print_counts(splits, loaded, unusable)
+    _print_prompts(splits.train, tokenizer)
+    if unusable:
+        raise BadInputError(" | ".join(unusable[:_MOST_FAULTS]))
 
 
-def _print(found: DataCheck) -> None:
-    report = found.splits.report
+def _load(params: PrepareParams) -> Mapping[str, Sequence[Problem]]:
+    """By split of the source; of a generated data set there are none."""
+    if params.dataset in GENERATED:
+        return {}
+    return load_splits(params.dataset, source_of(params.dataset, params.source), params)
+
+
+def _draw(
+    params: PrepareParams, loaded: Mapping[str, Sequence[Problem]], *, seed: int
+) -> tuple[Splits, list[str]]:
+    """The splits of a run, and the places of golds that no answer can be judged by."""
+    with open_gold_check() as gold_problem:
+        reason = functools.cache(gold_problem)
+        unusable = [
+            f"{one.where}: the gold {one.kind.show_gold(one.gold)!r} is unusable ({found}); correct or remove the row"
+            for problems in loaded.values()
+            for one in problems
+            if (found := reason(one.gold)) is not None
+        ]
+        try:
+            return make_splits(params, seed=seed, gold_problem=reason), unusable
+        except BadInputError as error:
+            raise BadInputError(" | ".join([str(error), *unusable])) from error
+
+
+def _print_counts(
+    splits: Splits, loaded: Mapping[str, Sequence[Problem]], unusable: Sequence[str]
+) -> None:
+    report, overlap = splits.report, splits.report.overlap
     table = Table("split", "rows", "drawn", "kinds", box=None)
-    for split in dict.fromkeys((*found.loaded, *SPLITS)):
-        kinds = Counter(one.kind.name for one in found.loaded.get(split, ()))
+    for split in dict.fromkeys((*loaded, *report.drawn)):
+        shown = loaded.get(split, () if loaded else getattr(splits, split))
+        kinds = Counter(one.kind.name for one in shown)
         named = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
         table.add_row(split, str(kinds.total()), str(report.drawn.get(split, "")), named)
     console.print(table, markup=False)
     for note in split_notes(asdict(report)).values():
         say(note)
-    overlap = report.overlap
-    columns = {name for some in found.loaded.values() for one in some for name in one.columns}
-    for name, text in {
-        "further columns": ", ".join(sorted(columns)) or "none",
-        "repeated questions": str(report.duplicates),
-        "golds that cannot be used": str(len(report.unusable_golds)),
-        f"test questions that share {overlap.ngram_words} words with training questions": (
-            f"{overlap.touched_test} of {overlap.num_test}"
-            + "".join(f"; {one['test_id']} with {one['train_id']}" for one in overlap.samples[:1])
-        ),
-        **{
-            unit: f"{values[0]} to {values[-1]}, median {statistics.median_low(values)}"
-            for unit, values in found.lengths.items()
-        },
-    }.items():
-        say(f"{name}: {text}")
-    for number, prompt in enumerate(found.prompts, start=1):
-        lines = prompt.splitlines()
-        say(f"\nprompt {number} of {len(found.prompts)}:")
-        for line in lines[:_PROMPT_LINES]:
-            say(f"  {one_line(line, most=_LINE_CHARACTERS)}")
-        if len(lines) > _PROMPT_LINES:
-            say(f"  ... {len(lines) - _PROMPT_LINES} more lines")
+    columns = {name for some in loaded.values() for one in some for name in one.columns}
+    first = "".join(f"; {one['test_id']} with {one['train_id']}" for one in overlap.samples[:1])
+    say(f"further columns: {', '.join(sorted(columns)) or 'none'}")
+    say(f"repeated questions: {report.duplicates}; golds that cannot be used: {len(unusable)}")
+    say(
+        f"test questions that share {overlap.ngram_words} words with training questions: {overlap.touched_test} of "
+        f"{overlap.num_test}{first}"
+    )
+
+
+def _print_prompts(problems: Sequence[Problem], tokenizer: str | None) -> None:
+    """Lengths of questions or, in the chat format of ``tokenizer``, of prompts, and the first prompts."""
+    chat_format = None
+    lengths = {
+        "characters of a train question": [len(one.question) for one in problems],
+        "words of a train question": [len(one.question.split()) for one in problems],
+    }
+    if tokenizer is not None:
+        from pipeline_lib.engines.pretrained import load_chat_format  # noqa: PLC0415 - transformers is slow
+
+        chat_format = load_chat_format(tokenizer)
+        counted = prompt_lengths(problems, pathlib.Path(tokenizer))
+        lengths["tokens of a train prompt"] = [tokens for _, tokens in counted]
+    for unit, values in lengths.items():
+        say(f"{unit}: {min(values)} to {max(values)}, median {median_low(values)}")
+    for problem in problems[:_PROMPTS]:
+        say(f"\nprompt: {render(problem, chat_format)[:_PROMPT_CHARACTERS].rstrip()}")
