@@ -102,7 +102,8 @@ Name = Annotated[StrictStr, BeforeValidator(_number_as_text)]
 """A string; a finite number counts as its text, so that ids and answers may lack quotes."""
 
 
-def _is_text(text: str) -> str:
+def is_text(text: str) -> str:
+    """``text``; ValueError if it cannot be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -110,7 +111,7 @@ def _is_text(text: str) -> str:
     return text
 
 
-Text = Annotated[str, AfterValidator(_is_text)]
+Text = Annotated[str, AfterValidator(is_text)]
 """JSON can escape lone surrogates, which neither a tokenizer nor a response can encode."""
 
 

@@ -121,7 +121,7 @@ DAMAGE = {
     "unusable gold": (
         "d.jsonl",
         lines({**OTHER, "answer": "\\frac{1}{"}, {"question": "What is 3+3?", "answer": "6"}),
-        "d.jsonl:2: the gold '\\\\frac{1}{' is unusable (",
+        "d.jsonl:2: the gold is unusable (",
     ),
     "no Python": (
         "d.jsonl",

@@ -1,6 +1,5 @@
 """`reasonloop data check`: the content of a data set on one screen."""
 
-import functools
 import pathlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,13 +13,14 @@ from rich.table import Table
 from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.params.paths import LINES, PrepareParams
+from pipeline_lib.params.paths import LINES
 from pipeline_lib.problems.loading import GENERATED, load_splits, source_of
-from pipeline_lib.problems.splits import Splits, make_splits, split_notes
+from pipeline_lib.problems.splits import Splits, split_notes
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
+from pipeline_lib.sampling.splits import checked_splits
+from pipeline_lib.store.workspace import SPLITS
 from pipeline_lib.systems.loop.context import prompt_lengths
-from pipeline_lib.verify.golds import open_gold_check
 
 _PROMPTS = 3
 _PROMPT_CHARACTERS = 600
@@ -52,48 +52,28 @@ def check(
         reasonloop data check --set prepare.dataset=math500
     """
     given = {} if source is None else {"prepare.source": source, "prepare.dataset": LINES}
-    whole = params.load(given)
-    loaded = _load(whole.prepare)
-    splits, unusable = _draw(whole.prepare, loaded, seed=whole.seed)
-    _print_counts(splits, loaded, unusable)
+    loaded = params.load(given)
+    data = loaded.prepare
+    rows: dict[str, list[Problem]] = {}
+    if data.dataset not in GENERATED:
+        rows = load_splits(data.dataset, source_of(data.dataset, data.source), data)
+    splits = checked_splits(data, seed=loaded.seed)
+    _print_counts(splits, rows or {split: getattr(splits, split) for split in SPLITS})
     _print_prompts(splits.train, tokenizer)
+    by_id = {one.id: one for problems in rows.values() for one in problems}
+    unusable = [
+        f"{by_id[fault['problem_id']].where}: the gold is unusable ({fault['reason']}); correct or remove the row"
+        for fault in splits.report.unusable_golds
+    ]
     if unusable:
         raise BadInputError(" | ".join(unusable[:_MOST_FAULTS]))
 
 
-def _load(params: PrepareParams) -> Mapping[str, Sequence[Problem]]:
-    """By split of the source; of a generated data set there are none."""
-    if params.dataset in GENERATED:
-        return {}
-    return load_splits(params.dataset, source_of(params.dataset, params.source), params)
-
-
-def _draw(
-    params: PrepareParams, loaded: Mapping[str, Sequence[Problem]], *, seed: int
-) -> tuple[Splits, list[str]]:
-    """The splits of a run, and the places of golds that no answer can be judged by."""
-    with open_gold_check() as gold_problem:
-        reason = functools.cache(gold_problem)
-        unusable = [
-            f"{one.where}: the gold {one.kind.show_gold(one.gold)!r} is unusable ({found}); correct or remove the row"
-            for problems in loaded.values()
-            for one in problems
-            if (found := reason(one.gold)) is not None
-        ]
-        try:
-            return make_splits(params, seed=seed, gold_problem=reason), unusable
-        except BadInputError as error:
-            raise BadInputError(" | ".join([str(error), *unusable])) from error
-
-
-def _print_counts(
-    splits: Splits, loaded: Mapping[str, Sequence[Problem]], unusable: Sequence[str]
-) -> None:
+def _print_counts(splits: Splits, loaded: Mapping[str, Sequence[Problem]]) -> None:
     report, overlap = splits.report, splits.report.overlap
     table = Table("split", "rows", "drawn", "kinds", box=None)
     for split in dict.fromkeys((*loaded, *report.drawn)):
-        shown = loaded.get(split, () if loaded else getattr(splits, split))
-        kinds = Counter(one.kind.name for one in shown)
+        kinds = Counter(one.kind.name for one in loaded.get(split, ()))
         named = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
         table.add_row(split, str(kinds.total()), str(report.drawn.get(split, "")), named)
     console.print(table, markup=False)
@@ -102,7 +82,9 @@ def _print_counts(
     columns = {name for some in loaded.values() for one in some for name in one.columns}
     first = "".join(f"; {one['test_id']} with {one['train_id']}" for one in overlap.samples[:1])
     say(f"further columns: {', '.join(sorted(columns)) or 'none'}")
-    say(f"repeated questions: {report.duplicates}; golds that cannot be used: {len(unusable)}")
+    say(
+        f"repeated questions: {report.duplicates}; golds that cannot be used: {len(report.unusable_golds)}"
+    )
     say(
         f"test questions that share {overlap.ngram_words} words with training questions: {overlap.touched_test} of "
         f"{overlap.num_test}{first}"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from pipeline_lib.engines.chat_model import Decoding
-from pipeline_lib.kinds.kind import Text
+from pipeline_lib.kinds.kind import Text, is_text
 from pipeline_lib.terminal_text import printable
 
 _SEEDS = 2**64
@@ -119,7 +119,7 @@ def _are_ids(prompt: Any) -> bool:
 
 
 def _are_texts(prompts: list[str | list[int]]) -> list[str | list[int]]:
-    return [_is_text(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
+    return [is_text(prompt) if isinstance(prompt, str) else prompt for prompt in prompts]
 
 
 class StreamOptions(_Schema):
