@@ -83,7 +83,7 @@ class _Schema(BaseModel):
         return rest
 
 
-FullText = Annotated[Text, Field(min_length=1)]
+FullText = Annotated[str, Field(min_length=1), AfterValidator(is_text)]
 
 
 def _is_plain(name: str) -> str:
