@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.lib.repository import REPOSITORY
 from tests.flows.own_rows import ROWS, WRITERS, json_lines, write_json_lines
+from tests.unit.tiny_models import BOS, CHAT, EOS, TinyModel, make_tokenizer
 
 COLUMNS = ("--set", "prepare.columns.question=task", "--set", "prepare.columns.answer=result")
 SIZES = ("--set", "prepare.train_problems=40", "--set", "prepare.test_problems=20")
@@ -49,6 +50,17 @@ def test_the_command_loads_no_deep_learning_stack(tmp_path):
         check=True,
     )
     assert done.stdout.splitlines()[-1] == "0 set()"
+
+
+def test_prompts_in_the_chat_format_of_a_model(called, tmp_path):
+    """Of single bytes: a token for each sign of the prompt, and one for each special one."""
+    make_tokenizer(TinyModel(template=CHAT)).save_pretrained(tmp_path / "model")
+    write_json_lines(tmp_path / "rows.jsonl", ROWS[10:])
+    done = called("data", "check", tmp_path / "rows.jsonl", "--tokenizer", tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    prompt = done.stdout.split("\nprompt: ")[-1].rstrip("\n")
+    signs = len(prompt) - sum(prompt.count(mark) * (len(mark) - 1) for mark in (BOS, EOS))
+    assert f"tokens of a train prompt: {signs} to {signs}, " in done.stdout
 
 
 GOOD = {"question": "What is 1+1?", "answer": "2"}
