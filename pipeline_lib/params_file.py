@@ -14,6 +14,7 @@ from ruamel.yaml.nodes import MappingNode, Node
 from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
+from pipeline_lib.kinds.table import find_kind
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import check_data_set, find_data_set
 from pipeline_lib.store.files import write_text
@@ -79,6 +80,9 @@ def _check_names(params: Params) -> None:
     check_data_set(params.prepare.dataset)
     for one in params.evaluate.sets:
         find_data_set(one.dataset)
+    for data in (params.prepare, params.classmate.prepare, *params.evaluate.sets):
+        if data.kind is not None:
+            find_kind(data.kind, where=data.dataset)
     for train in (params.train, params.pacore.train, params.classmate.train):
         if train.advantage is not None:
             find_rule(train.advantage)

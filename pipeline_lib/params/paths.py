@@ -9,6 +9,9 @@ from typing_extensions import override
 from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole, head_faults
 from pipeline_lib.params.serve import address_faults
 
+LINES = "lines"
+"""Name of the data set whose rows are of any form."""
+
 
 class CountdownParams(Section):
     """Generator of Countdown problems. Numbers are uniform in [low, high], with repetition."""
@@ -39,13 +42,55 @@ class WordProblemParams(Section):
     only the numbers differ."""
 
 
-class PrepareParams(Section):
+class ColumnParams(Section):
+    """dataset=lines: which column holds what; of several names the first with a value."""
+
+    question: str = "question|problem|prompt|messages"
+    answer: str = "answer|gold"
+    id: str = "id|unique_id"
+    tests: str = "tests"
+    kind: str = "kind"
+    messages: str | None = None
+    """A list of {role, content} that asks in place of the question."""
+    solution: str = "solution"
+
+
+class SplitNames(Section):
+    """dataset=lines: names of the splits in the source."""
+
+    train: str = "train"
+    test: str = "test"
+
+
+class DataParams(Section):
+    """A data set, where it is, and how its rows are read."""
+
+    dataset: str
+    """A name in `problems.loading`, which `params_file` checks."""
+    source: str | None = None
+    """A folder in the data set's original format, a file, or a hub id with or without ``:CONFIG``; not used by
+    generated data."""
+    columns: ColumnParams = ColumnParams()
+    splits: SplitNames = SplitNames()
+    kind: str | None = None
+    """Kind of all rows; null: the one that a row names, else code or program for rows with tests, else math."""
+    system: str | None = None
+    """System prompt of every question, unless its messages have one."""
+
+    @override
+    def faults(self) -> Iterator[str]:
+        for name in ("columns", "splits", "kind", "system"):
+            if (
+                self.dataset != LINES
+                and getattr(self, name) != type(self).model_fields[name].default
+            ):
+                yield f"{name} is for dataset={LINES}, not {self.dataset}"
+
+
+class PrepareParams(DataParams):
     """The data set and the sizes of its splits."""
 
     dataset: str = "countdown"
-    """A name in `problems.loading`, which `params_file` checks."""
-    source: str | None = None
-    """A folder in the data set's original format, or a hub id; not used by generated data."""
     max_steps: Count | None = None
     """GSM8K: only problems whose solution has at most this number of calculations; null: all."""
     train_problems: Count = 8000
@@ -56,6 +101,7 @@ class PrepareParams(Section):
 
     @override
     def faults(self) -> Iterator[str]:
+        yield from super().faults()
         if self.max_steps is not None and self.dataset != "gsm8k":
             yield (
                 f"max_steps={self.max_steps}; only solutions of dataset=gsm8k mark their calculations"

@@ -116,7 +116,7 @@ def evalplus_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
 def livecodebench_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     """A row of LiveCodeBench, with its public and private tests."""
     del id_prefix  # rows have ids
-    name, starter = row.read(_OBJECT, "metadata").get("func_name"), row.text("starter_code")
+    name, starter = row.read(_OBJECT, "metadata").get("func_name"), _starter(row)
     try:
         tests, wanted = _all_tests(row), "functional" if name else "stdin"
         is_of_type = all(test["testtype"] == wanted for test in tests)
@@ -146,9 +146,9 @@ def _all_tests(row: RawRow) -> list[dict[str, str]]:
 
 def apps_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     """A row of APPS. A text that is empty holds nothing."""
-    found = row.read(_OBJECT, "input_output") if row.text("input_output").strip() else {}
-    solutions = row.read(_TEXTS, "solutions") if row.text("solutions").strip() else []
-    name, starter = found.get("fn_name"), row.text("starter_code")
+    found = row.read(_OBJECT, "input_output") if row.has("input_output") else {}
+    solutions = row.read(_TEXTS, "solutions") if row.has("solutions") else []
+    name, starter = found.get("fn_name"), _starter(row)
     inputs, outputs = found.get("inputs", []), found.get("outputs", [])
     lists = [inputs, outputs, *(inputs if name else ())]
     if not all(isinstance(one, list) for one in lists) or len(inputs) != len(outputs):
@@ -158,6 +158,10 @@ def apps_problem(row: RawRow, *, id_prefix: str, source: str) -> Problem:
     gold, solution = _gold(name, beside, cases, exact=False), next(iter(solutions), None)
     key = f"{id_prefix}-{key}"
     return Problem(id=key, question=question, gold=gold, source=source, solution=solution)
+
+
+def _starter(row: RawRow) -> str:
+    return row.text("starter_code") if row.has("starter_code") else ""
 
 
 def _question(text: str, starter: str) -> str:

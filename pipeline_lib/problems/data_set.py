@@ -1,8 +1,9 @@
 """A data set that is loaded: the layout of its files, the parser of its rows, and its rows as published."""
 
+import csv
 import datetime as dt
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
@@ -13,9 +14,13 @@ from pipeline_lib.kinds.kind import Name
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_json
 
-BY_SPLIT = ("{split}.jsonl", "{split}.jsonl.gz", "{split}-*.parquet", "data/{split}-*.parquet")
-"""Usual patterns of a split's files: JSON lines, or a hub's parquet export."""
+BY_SPLIT = (
+    *("{split}.jsonl", "{split}.jsonl.gz", "{split}.csv", "{split}.parquet"),
+    *("{split}-*.parquet", "data/{split}-*.parquet"),
+)
+"""Usual patterns of a split's files; the last two are a hub's parquet export."""
 T = TypeVar("T")
+_MAX_CELL = 256 << 20
 _TEXT: TypeAdapter[str] = TypeAdapter(Name)
 
 
@@ -36,16 +41,18 @@ class RawRow:
         """The value under the first of ``names``; BadInputError if it is missing, or not of this form."""
         name = next(filter(self.has, names), None)
         if name is None:
-            complaint = f"missing; the row has {', '.join(sorted(self.fields))}"
-            raise self.error(" or ".join(names), complaint)
+            is_there = any(name in self.fields for name in names)
+            missing = f"missing; the row has {', '.join(sorted(self.fields))}"
+            raise self.error(" or ".join(names), "it is empty" if is_there else missing)
         try:
             return form.validate_python(self.fields[name])
         except ValidationError as error:
             raise self.error(name, first_fault(error)) from error
 
     def has(self, name: str) -> bool:
-        """True if there is a value under ``name``."""
-        return self.fields.get(name) is not None
+        """True if there is a value under ``name``; a blank text is none."""
+        value = self.fields.get(name)
+        return bool(value.strip()) if isinstance(value, str) else value is not None
 
     def error(self, key: str, complaint: str) -> BadInputError:
         """The error of a value under ``key`` that cannot be used."""
@@ -70,7 +77,9 @@ class DataSet:
     hub_id: str | None = None
     """Hub id of the publisher, which is loaded where no source is given."""
     hub_config: str | None = None
-    is_in: Callable[[RawRow, str], bool] = lambda _row, _split: True
+    checked: Callable[[Iterable[RawRow]], Iterable[RawRow]] = lambda rows: rows
+    """The rows of a split; BadInputError if none of them can be parsed."""
+    is_in: Callable[[RawRow, str], bool] | None = None
     """True if a row belongs to a split, for files that hold several splits."""
     day_of: Callable[[RawRow], dt.date] | None = None
     """The day of a row; None: rows have none."""
@@ -100,11 +109,11 @@ class DataSet:
 
 
 def source_identity(source: str | None) -> dict[str, str]:
-    """Digest of a folder's files, as an input of a stage key; of a hub id, the id; empty for None."""
+    """Digest of a file or of a folder's files, as an input of a stage key; of a hub id, the id; empty for None."""
     if source is None:
         return {}
     root = pathlib.Path(source).expanduser()
-    files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else []
+    files = sorted(path for path in (root, *root.rglob("*")) if path.is_file())
     digests = {str(path.relative_to(root)): digest_file(path) for path in files}
     return {"folder": digest_json(digests) if digests else source}
 
@@ -127,18 +136,57 @@ def folder_rows(folder: pathlib.Path, patterns: Sequence[str]) -> Iterator[RawRo
 
 
 def _file_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if file.suffix == ".parquet":
-        for number, fields in enumerate(_parquet_rows(file), start=1):
-            yield f"{file} row {number}", fields
+    numbered: Iterable[tuple[int, Mapping[str, Any]]]
+    if file.name.endswith((".jsonl", ".jsonl.gz")):
+        numbered = numbered_json_lines(file)
+    elif file.suffix == ".csv":
+        numbered = _csv_rows(file)
+    elif file.suffix == ".parquet":
+        numbered = enumerate(_parquet_rows(file), start=1)
     elif file.suffix == ".json":
-        value = read_json(file)
-        if not isinstance(value, dict):
-            raise BadInputError(f"{file}: expected a JSON object, got {type(value).__name__}")
         # One row; its id defaults to the file's name.
-        yield str(file), {"id": file.stem, **value}
+        numbered = [(1, {"id": file.stem, **_json_object(file)})]
     else:
-        for number, fields in numbered_json_lines(file):
-            yield f"{file}:{number}", fields
+        raise BadInputError(f"{file}: is no .jsonl, .jsonl.gz, .csv or .parquet file; convert it")
+    return ((f"{file}:{number}", fields) for number, fields in numbered)
+
+
+def _json_object(file: pathlib.Path) -> dict[str, Any]:
+    value = read_json(file)
+    if not isinstance(value, dict):
+        raise BadInputError(f"{file}: expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def _csv_rows(file: pathlib.Path) -> Iterator[tuple[int, dict[str, str | None]]]:
+    """The rows by their last lines; an empty cell is None."""
+    csv.field_size_limit(_MAX_CELL)
+    rows = csv.DictReader(_text_lines(file), strict=True)
+    try:
+        for fields in rows:
+            yield rows.line_num, _filled_cells(fields, rows.fieldnames or ())
+    except csv.Error as error:
+        raise BadInputError(
+            f"{file}:{rows.reader.line_num}: not CSV ({error}); name each column once, and quote cells with commas"
+        ) from error
+
+
+def _filled_cells(fields: dict[Any, Any], names: Sequence[str]) -> dict[str, str | None]:
+    # The reader's key of further cells, and its value for missing ones, are None.
+    if None in fields or None in fields.values():
+        raise csv.Error(f"the row has not {len(names)} cells, as the header")
+    if "" in names or len(fields) < len(names):
+        raise csv.Error("two columns have one name, or one has none")
+    return {name: cell or None for name, cell in fields.items()}
+
+
+def _text_lines(file: pathlib.Path) -> Iterator[str]:
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                yield line.decode("utf-8-sig")
+            except UnicodeDecodeError as error:
+                raise BadInputError(f"{file}:{number}: not UTF-8; save it as UTF-8") from error
 
 
 def _parquet_rows(file: pathlib.Path) -> list[dict[str, Any]]:
@@ -148,25 +196,38 @@ def _parquet_rows(file: pathlib.Path) -> list[dict[str, Any]]:
     try:
         rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise BadInputError(f"{file}: not a parquet file ({reason_of(error)})") from error
+        reason = reason_of(error)
+        raise BadInputError(f"{file}: not a parquet file ({reason}); write it again") from error
     return rows
 
 
-def hub_rows(hub_id: str, *, config: str | None) -> dict[str, list[RawRow]]:
-    """Every split of a data set on the hub, or in its cache; BadInputError if it cannot be fetched."""
-    import datasets  # noqa: PLC0415 - it takes a second, and a folder does not need it
+def is_saved(folder: pathlib.Path) -> bool:
+    """True for a folder that ``datasets`` saved, with or without splits."""
+    return any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
+
+
+def hub_rows(source: str, *, config: str | None) -> dict[str, list[RawRow]]:
+    """Every split of a data set on the hub, in its cache, or in a folder that ``datasets`` saved.
+
+    "" is the name of a single one without splits. BadInputError: it cannot be fetched or read.
+    """
+    import datasets  # noqa: PLC0415 - it takes a second, and other folders do not need it
 
     try:
-        splits = datasets.load_dataset(hub_id, config)
+        if is_saved(pathlib.Path(source)):
+            found = datasets.load_from_disk(source)
+        else:
+            found = datasets.load_dataset(source, config)
     except Exception as error:  # the hub client raises a dozen kinds of errors
         raise BadInputError(
-            f"{hub_id}: neither a folder nor a data set of the hub that can be fetched "
+            f"{source}: neither a folder nor a data set of the hub that can be fetched "
             f"({type(error).__name__}: {reason_of(error)}); without a network, download it "
             "elsewhere and give that folder as the source"
         ) from error
+    splits = {"": found} if isinstance(found, datasets.Dataset) else found
     return {
         str(split): [
-            RawRow(fields=fields, where=f"{hub_id} {split} row {index + 1}", index=index)
+            RawRow(fields=fields, where=f"{source} {split} row {index + 1}", index=index)
             for index, fields in enumerate(rows)
         ]
         for split, rows in splits.items()

@@ -3,14 +3,18 @@
 A new data set is a parser of its rows and a line in ``DATA_SETS``.
 """
 
+import glob
 import itertools
 import pathlib
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from pipeline_lib.errors import BadInputError, Faults, suggestion
+from pipeline_lib.params.paths import LINES, DataParams
 from pipeline_lib.problems import arc_grids, code_cases, countdown, row_parsers, word_problems
-from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows
+from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows, is_saved
+from pipeline_lib.problems.lines import lines_data_set
 from pipeline_lib.records import Problem
 from pipeline_lib.terminal_text import one_line
 
@@ -32,10 +36,12 @@ DATA_SETS: Mapping[str, DataSet] = {
     "mbpp-plus": code_cases.MBPP_PLUS,
     "livecodebench": code_cases.LIVECODEBENCH,
     "apps": code_cases.APPS,
+    LINES: lines_data_set(DataParams(dataset=LINES)),
 }
 
 _SHOWN_CHARACTERS = 60
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_HUB_ID = re.compile(r"([\w-][\w.-]*/[\w-][\w.-]*)(?::([\w.-]+))?")
+"""Owner and name, and the config of one that has several."""
 
 
 def find_data_set(name: str, *, others: tuple[str, ...] = ()) -> DataSet:
@@ -60,98 +66,101 @@ def source_of(name: str, source: str | None, *, key: str = "prepare.source") -> 
     found = source or find_data_set(name).hub_id
     if found is None:
         raise BadInputError(
-            f"{key} is not set; {name} needs a folder in its original format or a hub id"
+            f"{key} is not set; {name} needs a folder in its original format, a file or a hub id"
         )
     return found
 
 
-def load_splits(name: str, source: str) -> dict[str, list[Problem]]:
+def load_splits(name: str, source: str, form: DataParams | None = None) -> dict[str, list[Problem]]:
     """The problems of every official split that ``source`` holds, in the order of its files.
 
-    ``name`` is a key of ``DATA_SETS``; ``source`` is a folder in the publisher's format or in a hub's
-    parquet export, or a hub id such as ``openai/gsm8k``.
+    ``name`` is a key of ``DATA_SETS``; ``source`` is a folder in the publisher's format, in a hub's parquet export or
+    saved by ``datasets``, a file, or a hub id such as ``openai/gsm8k``, which may end in ``:CONFIG``. A single split is
+    the first of the data set, whatever its name is. ``form`` says how rows of ``lines`` are read.
 
     Raises:
         BadInputError: an unknown name, no files, unusable rows, an empty split, or a repeated id;
             the message names file, line and key of up to 20 rows.
     """
-    data_set = find_data_set(name)
+    data_set = lines_data_set(form) if form and name == LINES else find_data_set(name)
     label = pathlib.Path(source).resolve().name if data_set.many_editions else name
     loaded: dict[str, list[Problem]] = {}
-    places: dict[str, str] = {}
+    known: dict[str, tuple[str, Problem]] = {}
     faults = Faults()
     for split, rows in _raw_splits(name, data_set, source).items():
-        for row in (one for one in rows if data_set.is_in(one, split)):
+        for row in data_set.checked(rows):
+            if data_set.is_in and not data_set.is_in(row, split):
+                continue
             with faults.kept():
                 parsed = data_set.parse(row, id_prefix=f"{label}-{split}", source=label)
-                problems = [parsed] if isinstance(parsed, Problem) else parsed
-                for problem in problems:
-                    _check(problem, row, places)
-                loaded.setdefault(split, []).extend(problems)
+                for problem in [parsed] if isinstance(parsed, Problem) else parsed:
+                    placed = replace(problem, where=row.where)
+                    _check(placed, row, known.setdefault(problem.id, (split, placed)), split)
+                    loaded.setdefault(split, []).append(placed)
     faults.raise_any()
     if not loaded:
         raise BadInputError(f"{source}: none of its rows is of {name}; give another source")
     return loaded
 
 
-def load_evaluation_set(name: str, source: str) -> list[Problem]:
+def load_evaluation_set(name: str, source: str, form: DataParams | None = None) -> list[Problem]:
     """The test split of ``source``, or all of its problems where it has none; see `load_splits`."""
-    splits = load_splits(name, source)
-    return splits.get("test") or [p for problems in splits.values() for p in problems]
+    splits = load_splits(name, source, form)
+    found = splits.get("test") or [p for problems in splits.values() for p in problems]
+    return [*{problem.id: problem for problem in found}.values()]
 
 
-def _check(problem: Problem, row: RawRow, places: dict[str, str]) -> None:
-    if not problem.question.strip():
-        raise row.error("question", "it is empty")
-    earlier = places.setdefault(problem.id, row.where)
-    if earlier != row.where:
+def _check(problem: Problem, row: RawRow, first: tuple[str, Problem], split: str) -> None:
+    """``first`` is the split and the problem that has the id. The same one again in its split is a repeat."""
+    there, other = first
+    repeats = there == split and (other.question, other.gold) == (problem.question, problem.gold)
+    if other.where != row.where and not repeats:
         raise BadInputError(
-            f"{row.where}: the id {problem.id!r} is also at {earlier}; remove one of them"
+            f"{row.where}: the problem {problem.id!r} is also at {other.where}; remove one of them"
         )
 
 
-def _raw_splits(name: str, data_set: DataSet, source: str) -> Mapping[str, Iterable[RawRow]]:
-    folder = pathlib.Path(source).expanduser()
-    if folder.is_dir():
-        return _folder_splits(name, data_set, folder)
-    if not _HUB_ID.fullmatch(source):
-        raise BadInputError(
-            f"source {source}: no such folder, and not a hub id (owner/name); "
-            f"give the folder that holds {name}"
-        )
-    return _hub_splits(name, data_set, source)
-
-
-def _folder_splits(
-    name: str, data_set: DataSet, folder: pathlib.Path
-) -> Mapping[str, Iterable[RawRow]]:
-    found = {}
-    for split in data_set.splits:
-        names = [one.format(split=data_set.published(split)) for one in data_set.patterns]
-        if (rows := folder_rows(folder, names)) is None:
-            continue
-        if (first := next(rows, None)) is None:
-            raise BadInputError(f"{folder}: the {split} split of {name} is empty; fetch it again")
-        found[split] = itertools.chain([first], rows)
+def _raw_splits(name: str, data_set: DataSet, source: str) -> dict[str, Iterable[RawRow]]:
+    """The rows of the splits that the data set and ``source`` have."""
+    splits = _source_splits(name, data_set, source)
+    names = {split: data_set.published(split) for split in data_set.splits}
+    found = {split: iter(splits[there]) for split, there in names.items() if there in splits}
+    if not found and len(splits) == 1:
+        # A file; or a benchmark without a train set, often uploaded as a lone "train" split.
+        those = data_set.splits if data_set.is_in else data_set.splits[:1]
+        copies = itertools.tee(next(iter(splits.values())), len(those))
+        found = dict(zip(those, copies, strict=True))
     if not found:
         looked_for = ", ".join(pattern.format(split="SPLIT") for pattern in data_set.patterns)
         raise BadInputError(
-            f"{folder}: no problems of {name}; looked for {looked_for} "
-            f"with SPLIT one of {', '.join(map(data_set.published, data_set.splits))}"
+            f"{source}: no problems of {name}; it has the splits {', '.join(splits) or 'none'}, and looked for was "
+            f"{looked_for} with SPLIT one of {', '.join(names.values())}"
         )
-    return found
+    chosen: dict[str, Iterable[RawRow]] = {}
+    for split, rows in found.items():
+        if (first := next(rows, None)) is None:
+            raise BadInputError(f"{source}: the {split} split of {name} is empty; fetch it again")
+        chosen[split] = itertools.chain([first], rows)
+    return chosen
 
 
-def _hub_splits(name: str, data_set: DataSet, hub_id: str) -> dict[str, list[RawRow]]:
-    splits = hub_rows(hub_id, config=data_set.hub_config)
-    if data_set.splits == ("test",) and len(splits) == 1:
-        # A benchmark without a train set is often uploaded as a lone "train" split.
-        splits = {"test": next(iter(splits.values()))}
-    names = {split: data_set.published(split) for split in data_set.splits}
-    found = {split: splits[there] for split, there in names.items() if splits.get(there)}
-    if not found:
+def _source_splits(name: str, data_set: DataSet, source: str) -> Mapping[str, Iterable[RawRow]]:
+    """All rows by the names that splits have in the source; "" for a single one without a name."""
+    path, hub_id = pathlib.Path(source).expanduser(), _HUB_ID.fullmatch(source)
+    if path.is_file():
+        return {"": folder_rows(path.parent, [glob.escape(path.name)]) or ()}
+    if is_saved(path):
+        return hub_rows(str(path), config=None)
+    if path.is_dir():
+        names = map(data_set.published, data_set.splits)
+        read = {
+            one: folder_rows(path, [p.format(split=one) for p in data_set.patterns])
+            for one in names
+        }
+        return {one: rows for one, rows in read.items() if rows is not None}
+    if hub_id is None:
         raise BadInputError(
-            f"{hub_id}: it has the splits {', '.join(splits)}; "
-            f"{name} needs one of {', '.join(names.values())}"
+            f"source {source}: no such folder or file, and not a hub id (owner/name); "
+            f"give the folder that holds {name}"
         )
-    return found
+    return hub_rows(hub_id[1], config=hub_id[2] or data_set.hub_config)

@@ -93,7 +93,7 @@ def test_the_solution_is_what_the_verifier_asks_for(grid):
             "'train.0.output': row 2 has 1 cells, row 1 has 2",
         ),
         ({"test": [{"input": [[1]], "output": [[11]]}]}, "'test.0.output': row 1 holds 11"),
-        ({"id": None}, "'id': missing"),
+        ({"id": None}, "'id': it is empty"),
     ],
 )
 def test_a_broken_puzzle_is_named(changes: dict, complaint: str):
@@ -162,7 +162,7 @@ def test_a_known_repeat_leaves_the_train_split(tmp_path: pathlib.Path):
     assert [problem.id for problem in splits.train] == ["00000002/0"]
     assert splits.report.duplicates == 1
     write(tmp_path / "evaluation" / "00000003.json", puzzle_of(2))
-    with pytest.raises(BadInputError, match="00000002/0 is 00000003/0"):
+    with pytest.raises(BadInputError, match=r"00000002/0 at .* is 00000003/0 at"):
         make_splits(params, seed=7, gold_problem=lambda _: None)
 
 

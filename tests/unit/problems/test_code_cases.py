@@ -301,11 +301,11 @@ DAMAGE = {
         ({"base_input": [1]}, "'base_input': 0: Input should be a valid list"),
         ({"plus_input": "[]"}, "'plus_input': Input should be a valid list"),
         ({"atol": "low"}, "'atol': "),
-        ({"entry_point": None}, "'entry_point': missing"),
+        ({"entry_point": None}, "'entry_point': it is empty"),
     ],
     "mbpp-plus": [
         ({"canonical_solution": "def f("}, "not Python"),
-        ({"prompt": None}, "'prompt': missing"),
+        ({"prompt": None}, "'prompt': it is empty"),
     ],
     "livecodebench": [
         ({"private_test_cases": "[{]"}, "'private_test_cases': not as published"),
@@ -338,7 +338,7 @@ DAMAGE = {
             "'input_output': expected as many",
         ),
         ({"solutions": '"f"'}, "'solutions': Input should be a valid list"),
-        ({"problem_id": None}, "'problem_id or id': missing"),
+        ({"problem_id": None}, "'problem_id or id': it is empty"),
     ],
 }
 

@@ -119,8 +119,8 @@ BAD_ROWS = [
         {"problem": "1+1?", "answer": float("nan")},
         "'answer': expected a string or a finite number, got nan",
     ),
-    ({"problem": " \n", "answer": "1"}, "'question': it is empty"),
-    ({"problem": "1+1?"}, "'answer': missing"),
+    ({"problem": " \n", "answer": "1"}, "'question or problem or prompt or messages': it is empty"),
+    ({"problem": "1+1?"}, "'answer or gold': missing"),
 ]
 
 
@@ -223,7 +223,7 @@ def test_a_json_file_is_a_row_known_by_its_name(tmp_path: pathlib.Path):
     (tmp_path / "a.json").write_text(json.dumps({"id": "own"}))
     rows = [*folder_rows(tmp_path, ["*.json"])]
     assert [row.fields for row in rows] == [{"id": "own"}, {"id": "b", **ROWS[0]}]
-    assert rows[1].where == str(tmp_path / "b.json")
+    assert rows[1].where == f"{tmp_path / 'b.json'}:1"
 
 
 @pytest.mark.parametrize(

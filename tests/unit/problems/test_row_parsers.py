@@ -10,13 +10,8 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.problems.data_set import RawRow
-from pipeline_lib.problems.row_parsers import (
-    contest_problem,
-    entry_point,
-    gsm8k_problem,
-    humaneval_problem,
-    mbpp_problem,
-)
+from pipeline_lib.problems.lines import called_function, problem_of_row
+from pipeline_lib.problems.row_parsers import gsm8k_problem, humaneval_problem, mbpp_problem
 
 
 def row_of(**fields: object) -> RawRow:
@@ -63,16 +58,16 @@ def test_gsm8k_without_an_answer_is_refused(answer: str):
 )
 def test_contest_gold(fields: dict, gold: str):
     """``answer`` is the gold, as text or number; without it, the last box of the solution."""
-    problem = contest_problem(row_of(problem="?", **fields), id_prefix="aime24-test", source="a")
+    problem = problem_of_row(row_of(problem="?", **fields), id_prefix="aime24-test", source="a")
     assert problem.gold == MathGold(answer=gold)
 
 
 def test_publisher_id_is_kept():
     """A row with an id keeps it, others are numbered in file order."""
-    named = contest_problem(
+    named = problem_of_row(
         row_of(problem="?", answer="1", unique_id="math500/3"), id_prefix="math-test", source="m"
     )
-    unnamed = contest_problem(row_of(problem="?", answer="1"), id_prefix="math-test", source="m")
+    unnamed = problem_of_row(row_of(problem="?", answer="1"), id_prefix="math-test", source="m")
     assert (named.id, unnamed.id) == ("math500/3", "math-test-6")
 
 
@@ -80,7 +75,7 @@ def test_publisher_id_is_kept():
 def test_contest_without_an_answer_is_refused(fields: dict):
     """A row without any final answer names its place."""
     with pytest.raises(BadInputError, match=r"set\.jsonl:7: 'answer"):
-        contest_problem(row_of(problem="?", **fields), id_prefix="a", source="a")
+        problem_of_row(row_of(problem="?", **fields), id_prefix="a", source="a")
 
 
 def mbpp_row(**changes: object) -> RawRow:
@@ -103,13 +98,18 @@ def mbpp_row(**changes: object) -> RawRow:
         (["assert abs(f(g(1)) - 0.5) < 1e-3", "assert f(2) == 1"], "f"),
         (["assert g(Pair(1, 2)) == h(1)", "assert h(2) == Pair(3, 4)"], "Pair"),
         (["assert sum(10, 15) == 6"], "sum"),
-        (["assert f(1) == 2", "assert g(1) == 2"], None),
-        (["assert True"], None),
     ],
 )
-def test_entry_point(asserts: list[str], name: str | None):
+def test_entry_point(asserts: list[str], name: str):
     """The first name that every assert calls; a builtin only if there is no other."""
-    assert entry_point(asserts) == name
+    assert called_function(row_of(), "tests", "\n".join(asserts)) == name
+
+
+@pytest.mark.parametrize("tests", ["assert f(1) == 2\nassert g(1) == 2", "assert True", "x = 1"])
+def test_no_entry_point(tests: str):
+    """No function is called in every assert."""
+    with pytest.raises(BadInputError, match=r"set\.jsonl:7: 'tests': no function is called"):
+        called_function(row_of(), "tests", tests)
 
 
 def test_mbpp_problem_shows_its_asserts():

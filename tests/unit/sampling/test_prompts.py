@@ -5,14 +5,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from pipeline_lib.engines.chat_model import Conversation
+from pipeline_lib.engines.chat_model import Conversation, Message
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import Problem
-from pipeline_lib.sampling.prompts import instruction, render, stops, template_digest, user_message
+from pipeline_lib.sampling.prompts import (
+    conversation,
+    instruction,
+    render,
+    stops,
+    template_digest,
+)
 
 COUNTDOWN = Problem(
     id="c", question="Make 24.", gold=CountdownGold(numbers=(3, 5, 3), target=24), source="test"
@@ -44,9 +50,24 @@ class Shouting:
 def test_a_chat_model_of_compact_prompts():
     """The user's message is the prompt that a base model gets; the template adds the line break."""
     compact = Shouting(is_compact=True)
-    assert user_message(COUNTDOWN, compact) == "3,5,3=24"
+    assert conversation(COUNTDOWN, compact) == [Message.user("3,5,3=24")]
     assert render(COUNTDOWN, compact) == render(COUNTDOWN, None)
-    assert user_message(COUNTDOWN, Shouting()) == instruction(COUNTDOWN)
+    assert conversation(COUNTDOWN, Shouting()) == [Message.user(instruction(COUNTDOWN))]
+
+
+def test_messages_are_a_form_of_the_question():
+    """The last one gets the instruction; a system prompt is before the examples, and a base model reads all texts."""
+    turns = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Yes?"), ("user", "1+1?"))
+    asked = dataclasses.replace(MATH, question="Hi\n\nYes?\n\n1+1?", turns=turns)
+    last = f"1+1?\n\n{MATH.kind.instruction}"
+    assert render(asked, Shouting()) == (
+        f"<system>Be brief.<user>Hi<assistant>Yes?<user>{last}<assistant>"
+    )
+    assert render(asked, None) == f"Be brief.\n\nHi\n\nYes?\n\n{last}\n\n"
+    shown = dataclasses.replace(asked, solution="2")
+    assert render(asked, Shouting(), examples=[shown]).startswith(
+        f"<system>Be brief.<user>Hi<assistant>Yes?<user>{last}<assistant>2\n\\boxed{{2}}<user>Hi<"
+    )
 
 
 def test_compact_countdown_prompt():

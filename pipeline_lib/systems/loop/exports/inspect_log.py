@@ -153,6 +153,8 @@ def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:
             "rule": verdict.rule,
             "finish_reason": path.finish_reason.value,
             "logprob": path.logprob,
+            "columns": dict(problem.columns),
+            "turns": problem.turns,
             **asdict(path.provenance),
         },
     )

@@ -51,7 +51,7 @@ def read_subset(source: pathlib.Path, wanted: str) -> Subset:
         raise BadInputError(f"subset {wanted!r} has no name; expected NAME or NAME=PATH")
     path = pathlib.Path(elsewhere) if elsewhere else _find_subset(source, name)
     if path.is_dir():
-        rows: Iterable[RawRow] = folder_rows(path, _PATTERNS) or []
+        rows: Iterable[RawRow] = [*(folder_rows(path, _PATTERNS) or ())]
     elif path.name.endswith(_CHALLENGES):
         rows = _combined_rows(path)
     else:
