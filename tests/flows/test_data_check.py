@@ -95,7 +95,7 @@ DAMAGE = {
     "wrong type": (
         "d.jsonl",
         lines({**OTHER, "question": 2.5, "answer": [1]}),
-        "d.jsonl:2: 'answer': expected a string or a finite number, got",
+        "d.jsonl:2: 'answer': Input should be a valid string",
     ),
     "NaN": (
         "d.jsonl",
