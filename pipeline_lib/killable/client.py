@@ -18,13 +18,14 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.killable.program import HEADER, MAX_CONTROL_BYTES, READY
+from pipeline_lib.params.environment import whole_environment
 
 START_TIMEOUT_S = 120.0
 RECYCLE_AFTER = 2000
 """Messages per process; caches of its libraries only grow."""
 MAX_RESTARTS = 5
 """Failed starts in a row, above which an error is raised."""
-_MAX_REPLY_BYTES = 1 << 26
+_MAX_REPLY_BYTES = 1 << 28
 
 
 class Lost(Enum):
@@ -52,7 +53,7 @@ class Forker:
         on_output: Callable[[str], None] | None = None,
     ) -> None:
         self._program, self._argument, self._what = program, json.dumps(argument), what
-        self._environment = os.environ if environment is None else environment
+        self._environment = whole_environment() if environment is None else environment
         self._folder, self._on_output = folder, on_output
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -152,25 +153,22 @@ _MAX_LINE_BYTES = 1 << 16
 
 
 class Worker:
-    """A worker of a forker; its process is replaced when it is lost or worn.
+    """A worker of a forker; its process is replaced when it is lost or worn."""
 
-    A message has ``cpu_s`` CPU seconds of the worker and ``wall_s`` seconds.
-    """
-
-    def __init__(self, forker: Forker, *, cpu_s: float, wall_s: float) -> None:
-        self._forker, self._cpu_s, self._wall_s = forker, cpu_s, wall_s
+    def __init__(self, forker: Forker) -> None:
+        self._forker = forker
         self._socket: socket.socket | None = None
         self.pid = 0
         self.num_answered = 0
 
-    def ask(self, message: bytes) -> bytes | Lost:
-        """The reply to a message; errors as of `Forker.fork`."""
+    def ask(self, message: bytes, *, cpu_s: float, wall_s: float) -> bytes | Lost:
+        """The reply to a message within CPU seconds of the worker and seconds; errors as of `Forker.fork`."""
         if self._socket is None:
             self._socket, self.pid = self._forker.fork()
             self.num_answered = 0
         reply: bytes | Lost = Lost.CRASHED
         with contextlib.suppress(OSError):
-            reply = self._reply(self._socket, message)
+            reply = self._reply(self._socket, message, cpu_s, wall_s)
         self.num_answered += 1
         if isinstance(reply, Lost) or self.num_answered >= RECYCLE_AFTER:
             self.close()
@@ -183,15 +181,17 @@ class Worker:
             self._forker.kill(self.pid)
             self._socket = None
 
-    def _reply(self, process: socket.socket, message: bytes) -> bytes | Lost:
+    def _reply(
+        self, process: socket.socket, message: bytes, cpu_s: float, wall_s: float
+    ) -> bytes | Lost:
         start_s, cpu_at_start_s = time.perf_counter(), self._cpu_seconds()
-        process.settimeout(self._wall_s)
+        process.settimeout(wall_s)
         process.sendall(HEADER.pack(len(message)) + message)
         data, size = bytearray(), _MAX_REPLY_BYTES
         while len(data) < size:
             # The earliest time at which it can have used up its CPU time.
-            cpu_left_s = self._cpu_s - (self._cpu_seconds() - cpu_at_start_s)
-            left_s = min(cpu_left_s, start_s + self._wall_s - time.perf_counter())
+            cpu_left_s = cpu_s - (self._cpu_seconds() - cpu_at_start_s)
+            left_s = min(cpu_left_s, start_s + wall_s - time.perf_counter())
             if left_s <= 0:
                 return Lost.TIMEOUT
             process.settimeout(left_s)

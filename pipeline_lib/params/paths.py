@@ -164,11 +164,26 @@ class CodeLimits(Section):
     tier: Literal["auto", "namespace", "landlock", "docker"] = "auto"
 
 
+class OwnLimits(Section):
+    """Limits of one call of a function of your own."""
+
+    timeout_s: Positive = 10.0
+    """Seconds; a call that reaches them is not scored."""
+    memory_mb: Count = 1024
+    """Beside what its file takes when it is imported."""
+
+
 class VerifyParams(Section):
-    """Limits of the verifiers."""
+    """Limits of the verifiers, and a verifier of your own."""
 
     math: MathLimits = MathLimits()
     code: CodeLimits = CodeLimits()
+    own: OwnLimits = OwnLimits()
+    verifier: str | None = None
+    """FILE.py:function, module:function or an entry point of reasonloop.verifiers, from the answer of a problem and a
+    text to True, False, None (not scored) or a score in [0, 1]; null: the verifier of the problem's kind."""
+    answer: str | None = None
+    """The same, from a text to the answer that a vote counts; null: the form of the problem's kind."""
 
 
 class BuildParams(Section):

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Self
 
+from pipeline_lib.killable.pool import Pool
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict, not_judged, timed_verdict
@@ -27,7 +28,6 @@ from pipeline_lib.verify.math.workers import (
     Reply,
     math_forker,
 )
-from pipeline_lib.verify.pool import Pool
 
 MAX_SHOWN_CHARS = 200
 _NO_ANSWER = re.compile(

@@ -45,11 +45,10 @@ def math_forker(limits: MathLimits) -> Forker:
 
 
 class MathWorker:
-    """A `verify.pool.Worker` for comparisons."""
+    """A `killable.pool.Worker` for comparisons."""
 
     def __init__(self, forker: Forker, limits: MathLimits) -> None:
-        hard_s = limits.hard_timeout_s
-        self.process = Worker(forker, cpu_s=hard_s, wall_s=MAX_STRETCH * hard_s)
+        self.process, self._hard_s = Worker(forker), limits.hard_timeout_s
 
     def answer(self, question: Question) -> Reply:
         """The reply to one question; ReasonloopError: no process can be started."""
@@ -63,7 +62,9 @@ class MathWorker:
 
     def _ask(self, question: Question) -> Reply:
         start_s = time.perf_counter()
-        reply = self.process.ask(json.dumps(question).encode())
+        reply = self.process.ask(
+            json.dumps(question).encode(), cpu_s=self._hard_s, wall_s=MAX_STRETCH * self._hard_s
+        )
         outcome = Outcome[reply.name if isinstance(reply, Lost) else reply.decode()]
         if outcome is Outcome.MEMORY or outcome is Outcome.TIMEOUT:
             self.close()

@@ -12,9 +12,10 @@ import psutil
 import pytest
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.killable import client
 from pipeline_lib.killable.client import MAX_RESTARTS, RECYCLE_AFTER, Lost
+from pipeline_lib.killable.pool import STRAGGLER_AFTER_S, Pool
+from pipeline_lib.params.paths import MathLimits
 from pipeline_lib.verify.math.worker_process import Outcome
 from pipeline_lib.verify.math.workers import (
     MAX_STRETCH,
@@ -22,7 +23,6 @@ from pipeline_lib.verify.math.workers import (
     Question,
     math_forker,
 )
-from pipeline_lib.verify.pool import STRAGGLER_AFTER_S, Pool
 from tests.unit.verify.processes import eventually, gone
 
 EQUAL = Question(gold="x^2-1", answer="(x-1)(x+1)")
@@ -187,7 +187,10 @@ def test_a_forker_killed_while_it_starts_is_started_again(monkeypatch, count):
 def test_a_forker_that_never_starts_is_our_error(monkeypatch):
     """One line that says what to look at."""
     monkeypatch.setattr(client.subprocess, "Popen", DyingForkers(100))
-    with opened() as worker, pytest.raises(ReasonloopError, match=r"worker_process 0 '\{.*\}'` shows"):
+    with (
+        opened() as worker,
+        pytest.raises(ReasonloopError, match=r"worker_process 0 '\{.*\}'` shows"),
+    ):
         worker.answer(EQUAL)
 
 
