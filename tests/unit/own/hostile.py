@@ -1,51 +1,58 @@
 """Verifiers of all kinds of behaviour, by the text that they are given."""
 
 import os
+import pathlib
 import subprocess
 import time
 
 
+def fail():
+    raise ValueError("the answer\nis odd")
+
+
+def loop():
+    while True:
+        pass
+
+
+def leave():
+    raise SystemExit(0)
+
+
+def fork_and_hang():
+    if not os.fork():
+        time.sleep(600)
+
+
+def print_much():
+    for _ in range(100):
+        print("x" * 1_000_000)
+    return True
+
+
+BEHAVIOURS = {
+    "raise": fail,
+    "hang": lambda: time.sleep(600),
+    "loop": loop,
+    "crash": lambda: os.kill(os.getpid(), 11),
+    "exit": leave,
+    "fork": lambda: os.fork() >= 0,
+    "fork and hang": fork_and_hang,
+    "memory": lambda: len(bytearray(2 << 30)) == 0,
+    "print": print_much,
+    "nan": lambda: float("nan"),
+    "word": lambda: "right",
+    "seven": lambda: 7,
+    "object": object,
+    "none": lambda: None,
+    "half": lambda: 0.5,
+    "child": lambda: subprocess.run(["true"], check=False).returncode == 0,
+    "folder": lambda: pathlib.Path("hostile.py").exists(),
+}
+
+
 def verify(answer, text):
-    match text:
-        case "raise":
-            raise ValueError("the answer\nis odd")
-        case "hang":
-            time.sleep(600)
-        case "loop":
-            while True:
-                pass
-        case "crash":
-            os.kill(os.getpid(), 11)
-        case "exit":
-            raise SystemExit(0)
-        case "fork":
-            os.fork()
-        case "fork and hang":
-            if not os.fork():
-                time.sleep(600)
-        case "memory":
-            return len(bytearray(2 << 30)) == 0
-        case "print":
-            for _ in range(100):
-                print("x" * 1_000_000)
-            return True
-        case "nan":
-            return float("nan")
-        case "word":
-            return "right"
-        case "seven":
-            return 7
-        case "object":
-            return object()
-        case "none":
-            return None
-        case "half":
-            return 0.5
-        case "child":
-            return subprocess.run(["true"], check=False).returncode == 0
-        case "folder":
-            return os.path.exists("hostile.py")
-    return text == answer
+    return BEHAVIOURS[text]() if text in BEHAVIOURS else text == answer
 
 
 async def verify_later(answer, text):

@@ -45,9 +45,9 @@ def test_scores():
 @pytest.mark.parametrize(
     ("text", "status", "detail"),
     [
-        ("raise", Status.VERIFIER_ERROR, "ValueError: the answer is odd (hostile.py:11)"),
+        ("raise", Status.VERIFIER_ERROR, "ValueError: the answer is odd (hostile.py:10)"),
         ("crash", Status.VERIFIER_ERROR, "the verifier: its process died"),
-        ("exit", Status.VERIFIER_ERROR, "SystemExit: 0 (hostile.py:20)"),
+        ("exit", Status.VERIFIER_ERROR, "SystemExit: 0 (hostile.py:19)"),
         ("fork", Status.VERIFIER_ERROR, "forked: it started a copy of its process"),
         ("fork and hang", Status.VERIFIER_ERROR, "forked: it started a copy"),
         ("memory", Status.MEMORY, "MemoryError"),
