@@ -14,9 +14,11 @@ from ruamel.yaml.nodes import MappingNode, Node
 from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
+from pipeline_lib.own.code import REWARDS, VERIFIERS, code_of, find_function
+from pipeline_lib.params.train import RewardParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import check_data_set, find_data_set
-from pipeline_lib.store.files import write_text
+from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
 
@@ -69,9 +71,9 @@ def load_params(
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
         _check_names(params)
+        return _with_digests(params)
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error
-    return params
 
 
 def _check_names(params: Params) -> None:
@@ -83,6 +85,30 @@ def _check_names(params: Params) -> None:
         if train.advantage is not None:
             find_rule(train.advantage)
     check_engine(params.serve)
+
+
+def _with_digests(params: Params) -> Params:
+    """With the digests of the user's own code, so that stages are keyed by them."""
+    verify = params.verify
+    named = {"verify.verifier": verify.verifier, "verify.answer": verify.answer}
+    codes = [
+        code_of(find_function(text, key=key, group=VERIFIERS))
+        for key, text in named.items()
+        if text is not None
+    ]
+    digest = digest_json(codes) if codes else None
+    updates: dict[str, Any] = {"verify": verify.model_copy(update={"code_digest": digest})}
+    if params.train.rewards:
+        rewards = tuple(map(_with_digest, params.train.rewards))
+        updates["train"] = params.train.model_copy(update={"rewards": rewards})
+    return params.model_copy(update=updates)
+
+
+def _with_digest(reward: RewardParams) -> RewardParams:
+    if reward.function is None:
+        return reward
+    found = find_function(reward.function, key="train.rewards.function", group=REWARDS)
+    return reward.model_copy(update={"code_digest": code_of(found)})
 
 
 def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:

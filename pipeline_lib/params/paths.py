@@ -184,6 +184,8 @@ class VerifyParams(Section):
     text to True, False, None (not scored) or a score in [0, 1]; null: the verifier of the problem's kind."""
     answer: str | None = None
     """The same, from a text to the answer that a vote counts; null: the form of the problem's kind."""
+    code_digest: str | None = None
+    """Of both functions; it is read from their files."""
 
 
 class BuildParams(Section):

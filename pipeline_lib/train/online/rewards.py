@@ -40,11 +40,6 @@ MakeRewards = Callable[[RewardFunction, Verifier], Rewards]
 """From the verified reward and its verifier to the rewards of a training."""
 
 
-def verified_alone(verified: RewardFunction, _verifier: Verifier) -> Rewards:
-    """The verified reward as the only part."""
-    return Rewards(functions=[verified], weights=[1.0])
-
-
 def make_verified_reward(golds: Mapping[str, Gold], verifier: Verifier) -> RewardFunction:
     """A reward function: 1 for a strictly correct path, 0 for a wrong one, None without a verdict.
 
