@@ -198,7 +198,9 @@ def _rewards(request: TrainingRequest, stack: ExitStack) -> rewards.Rewards:
     verifier = stack.enter_context(open_verifier(request.verify))
     golds = {problem.id: problem.gold for problem in request.problems}
     make = request.make_rewards or rewards.verified_alone
-    return make(rewards.make_verified_reward(golds, verifier), verifier)
+    made = make(rewards.make_verified_reward(golds, verifier), verifier)
+    functions = [rewards.with_columns(one, request.problems) for one in made.functions]
+    return replace(made, functions=functions)
 
 
 def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[Phase]:

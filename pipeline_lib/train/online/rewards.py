@@ -4,6 +4,7 @@ The verified reward is the strict verdict on a path as 1 or 0, None without a ve
 training unless the request makes others of it.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +12,14 @@ from statistics import fmean
 from typing import Any
 
 from pipeline_lib.kinds.kind import Gold
+from pipeline_lib.records import Problem
 from pipeline_lib.verify.dispatch import Item, Verifier
 
 RewardFunction = Callable[..., list[float | None]]
 """A reward for each path, None for none. Called once per draw with keywords by TRL's names: ``prompts``,
-``completions`` (texts) and ``completion_ids``; the columns of the rows and ``failed``; ``trainer_state``,
-whose ``global_step`` counts the optimizer steps before the draw; ``log_metric(name, value)``. Others may
-follow.
+``completions`` (texts) and ``completion_ids``; the columns of the rows and ``failed``; the further columns of the
+problems; ``trainer_state``, whose ``global_step`` counts the optimizer steps before the draw;
+``log_metric(name, value)``. Others may follow.
 """
 
 
@@ -70,6 +72,19 @@ def make_verified_reward(golds: Mapping[str, Gold], verifier: Verifier) -> Rewar
         ]
 
     return verified
+
+
+def with_columns(function: RewardFunction, problems: Sequence[Problem]) -> RewardFunction:
+    """``function``, called with the further columns of the problems, too; None for a problem without one."""
+    columns_of = {problem.id: problem.columns for problem in problems}
+    names = {name for columns in columns_of.values() for name in columns}
+
+    @functools.wraps(function)
+    def rewarded(*, problem_id: Sequence[str], **given: Any) -> list[float | None]:
+        further = {name: [columns_of[one].get(name) for one in problem_id] for name in names}
+        return function(**{**further, **given, "problem_id": problem_id})
+
+    return rewarded
 
 
 def share_equal_groups(rewards: Sequence[float | None], group_size: int) -> float:
