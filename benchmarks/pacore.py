@@ -37,7 +37,6 @@ from pipeline_lib.engines.chat_model import (
     ChatModel,
     Completion,
     Decoding,
-    Message,
     Request,
 )
 from pipeline_lib.engines.client.session import gather_all
@@ -46,7 +45,7 @@ from pipeline_lib.params.pacore import PRESETS, PacoreParams
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems import countdown, word_problems
-from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.sampling.prompts import conversation
 from pipeline_lib.systems.pacore.drive import solve_all, solve_in_lockstep
 from pipeline_lib.systems.pacore.evaluation import read_problems
 from pipeline_lib.systems.pacore.rounds import Setting
@@ -250,9 +249,7 @@ def make_questions(engine: EmbeddedEngine, count: int) -> list[Question]:
         dataset=dataset, train_problems=1, test_problems=count, bootstrap_problems=0
     )
     return [
-        Question(
-            id=problem.id, conversation=[Message.user(user_message(problem, engine.chat_format))]
-        )
+        Question(id=problem.id, conversation=conversation(problem, engine.chat_format))
         for problem in read_problems(Params(seed=SEED, prepare=prepare))[0]
     ]
 

@@ -14,10 +14,11 @@ from ruamel.yaml.nodes import MappingNode, Node
 from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
+from pipeline_lib.kinds.table import find_kind
 from pipeline_lib.own.code import REWARDS, VERIFIERS, code_of, find_function
 from pipeline_lib.params.train import RewardParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.loading import check_data_set, find_data_set
+from pipeline_lib.problems.loading import DATA_SETS, check_data_set
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
@@ -80,7 +81,10 @@ def _check_names(params: Params) -> None:
     """Not in the models: `params` is below the tables of names in the import order."""
     check_data_set(params.prepare.dataset)
     for one in params.evaluate.sets:
-        find_data_set(one.dataset)
+        check_data_set(one.dataset, DATA_SETS)
+    for data in (params.prepare, params.classmate.prepare, *params.evaluate.sets):
+        if data.kind is not None:
+            find_kind(data.kind, where=data.dataset)
     for train in (params.train, params.pacore.train, params.classmate.train):
         if train.advantage is not None:
             find_rule(train.advantage)

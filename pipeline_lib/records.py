@@ -39,6 +39,11 @@ class Problem:
     solution: str | None = None
     columns: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further columns of its row in the data set; JSON values."""
+    turns: tuple[tuple[str, str], ...] = ()
+    """Role and content of each message, if messages ask; the last is the user's. ``question`` is their text, without
+    the system's."""
+    where: str = field(default="", compare=False)
+    """Place in its source, for errors; not part of the row."""
 
     @property
     def kind(self) -> Kind[Any]:
@@ -55,6 +60,7 @@ class Problem:
             "source": self.source,
             "solution": self.solution,
             "columns": json.dumps(dict(self.columns), sort_keys=True) if self.columns else None,
+            **({"turns": json.dumps(self.turns)} if self.turns else {}),
         }
 
     @classmethod
@@ -67,6 +73,7 @@ class Problem:
             source=row["source"],
             solution=row["solution"],
             columns=json.loads(row.get("columns") or "{}"),
+            turns=tuple((role, text) for role, text in json.loads(row.get("turns") or "[]")),
         )
 
 

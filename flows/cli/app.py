@@ -47,8 +47,8 @@ GROUPS = {
         ("platform.server:start", "platform.server:status", "platform.server:stop"),
     ),
     "data": (
-        "Raw data from outside the repository, under DVC.",
-        ("files.data:import_",),
+        "Data from outside the repository: looked at, or imported under DVC.",
+        ("files.data_check:check", "files.data:import_"),
     ),
     "prr": (
         "Parallel latent branches (PRR): data in the files of TRM and HRM, training, evaluation.",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 
-from pydantic import BeforeValidator, StrictStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, StrictStr, ValidationError
 
 from pipeline_lib.errors import BadInputError, first_fault
 from pipeline_lib.terminal_text import one_line
@@ -100,6 +100,18 @@ def _number_as_text(value: Any) -> Any:
 
 Name = Annotated[StrictStr, BeforeValidator(_number_as_text)]
 """A string; a finite number counts as its text, so that ids and answers may lack quotes."""
+
+
+def _is_text(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a lone surrogate is not text") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_is_text)]
+"""JSON can escape lone surrogates, which neither a tokenizer nor a response can encode."""
 
 
 def line_error(error: ValidationError, *, where: str, unnamed: str = "") -> BadInputError:

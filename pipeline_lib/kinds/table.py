@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.arc import ARC
 from pipeline_lib.kinds.code import CODE
 from pipeline_lib.kinds.countdown import COUNTDOWN
@@ -20,6 +21,14 @@ _BY_GOLD: Mapping[type[Gold], Kind[Any]] = {kind.gold: kind for kind in KINDS.va
 def kind_of(gold: Gold) -> Kind[Any]:
     """The kind whose golds have the type of ``gold``."""
     return _BY_GOLD[type(gold)]
+
+
+def find_kind(name: object, *, where: str) -> Kind[Any]:
+    """The kind of that name; BadInputError about ``where`` if there is none."""
+    kind = KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise BadInputError(f"{where}: kind={name!r}; expected one of {', '.join(KINDS)}")
+    return kind
 
 
 def judge_modules() -> tuple[str, ...]:

@@ -7,17 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import override
 
+from pipeline_lib.params.paths import DataParams
 from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole, repetition
 from pipeline_lib.params.serve import address_faults
 
 
-class EvaluationSet(Section):
-    """A data set that policies are evaluated on besides the test split of the run."""
+class EvaluationSet(DataParams):
+    """A data set that policies are evaluated on besides the test split of the run.
 
-    dataset: str
-    """A name in `problems.loading`, which `params_file` checks, and the name of the set in the report."""
-    source: str | None = None
-    """A folder in the data set's original format, or a hub id; null: where it is published."""
+    Its name is also the one in the report; without a source it comes from where it is published.
+    """
+
     problems: Count | None = None
     """Number of problems; null: all of them."""
 

@@ -9,6 +9,9 @@ from typing_extensions import override
 from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole, head_faults
 from pipeline_lib.params.serve import address_faults
 
+LINES = "lines"
+"""Name of the data set whose rows are of any form."""
+
 
 class CountdownParams(Section):
     """Generator of Countdown problems. Numbers are uniform in [low, high], with repetition."""
@@ -39,13 +42,62 @@ class WordProblemParams(Section):
     only the numbers differ."""
 
 
-class PrepareParams(Section):
+class ColumnParams(Section):
+    """dataset=lines: which column holds what; null: the usual names, see `problems.lines`."""
+
+    question: str | None = None
+    answer: str | None = None
+    id: str | None = None
+    tests: str | None = None
+    kind: str | None = None
+    messages: str | None = None
+    """A list of {role, content} that asks, in place of a question."""
+    solution: str | None = None
+
+    @override
+    def faults(self) -> Iterator[str]:
+        if self.question is not None and self.messages is not None:
+            yield f"question={self.question} and messages={self.messages}; one of them asks"
+
+
+class SplitNames(Section):
+    """dataset=lines: names of the splits in the source."""
+
+    train: str = "train"
+    test: str = "test"
+
+
+class LinesParams(Section):
+    """How rows of dataset=lines are read."""
+
+    columns: ColumnParams = ColumnParams()
+    splits: SplitNames = SplitNames()
+    kind: str | None = None
+    """Kind of rows that name none; null: code or program for rows with tests, else math."""
+    system: str | None = None
+    """System prompt of every question, unless its messages have one."""
+
+
+class DataParams(LinesParams):
+    """A data set and where it is."""
+
+    dataset: str
+    """A name in `problems.loading`, which `params_file` checks."""
+    source: str | None = None
+    """A folder in the data set's original format, a file, or a hub id with or without ``:CONFIG``; not used by
+    generated data."""
+
+    @override
+    def faults(self) -> Iterator[str]:
+        for name, field in LinesParams.model_fields.items():
+            if self.dataset != LINES and getattr(self, name) != field.default:
+                yield f"{name} is for dataset={LINES}, not {self.dataset}"
+
+
+class PrepareParams(DataParams):
     """The data set and the sizes of its splits."""
 
     dataset: str = "countdown"
-    """A name in `problems.loading`, which `params_file` checks."""
-    source: str | None = None
-    """A folder in the data set's original format, or a hub id; not used by generated data."""
     max_steps: Count | None = None
     """GSM8K: only problems whose solution has at most this number of calculations; null: all."""
     train_problems: Count = 8000
@@ -56,6 +108,7 @@ class PrepareParams(Section):
 
     @override
     def faults(self) -> Iterator[str]:
+        yield from super().faults()
         if self.max_steps is not None and self.dataset != "gsm8k":
             yield (
                 f"max_steps={self.max_steps}; only solutions of dataset=gsm8k mark their calculations"

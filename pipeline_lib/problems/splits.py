@@ -118,7 +118,7 @@ def _load(params: PrepareParams) -> dict[str, list[Problem]]:
     return {
         # GSM8K marks calculations as in <<48/2=24>>.
         split: [p for p in problems if most is None or (p.solution or "").count("<<") <= most]
-        for split, problems in load_splits(params.dataset, source).items()
+        for split, problems in load_splits(params.dataset, source, params).items()
     }
 
 
@@ -172,7 +172,7 @@ def evaluation_problems(
         BadInputError: the data is unusable, or no gold can be verified against.
     """
     source = source_of(params.dataset, params.source, key=f"source of {params.dataset}")
-    usable, unusable = _by_gold(load_evaluation_set(params.dataset, source), gold_problem)
+    usable, unusable = _by_gold(load_evaluation_set(params.dataset, source, params), gold_problem)
     problems = _take_units(_ordered(usable, seed), params.problems or len(usable))
     if not problems:
         raise BadInputError(f"{source}: no problem of {params.dataset} has a usable gold")
@@ -220,15 +220,15 @@ def _unit(problem: Problem) -> str:
 def _refuse_overlap(
     params: PrepareParams, train: Sequence[Problem], test: Sequence[Problem]
 ) -> None:
-    test_ids = {normalized_question(problem.question): problem.id for problem in test}
+    asked = {normalized_question(problem.question): problem for problem in test}
     shared = [
-        (problem.id, test_ids[question])
+        (problem, asked[question])
         for problem in train
-        if (question := normalized_question(problem.question)) in test_ids
+        if (question := normalized_question(problem.question)) in asked
     ]
     if shared:
-        train_id, test_id = min(shared)
+        first, tested = min(shared, key=lambda pair: pair[0].id)
         raise BadInputError(
-            f"{params.source}: {len(shared)} train problems are test problems too (first: "
-            f"{train_id} is {test_id}); remove them from the train file"
+            f"{params.source}: {len(shared)} train problems are test problems too (first: {first.id} at "
+            f"{first.where} is {tested.id} at {tested.where}); remove them from the train file"
         )

@@ -1,13 +1,14 @@
 """Prompts of problems, the same for training and evaluation; in sampling they may begin with shots.
 
-A model with a chat template gets question and instruction as a user message in that template; a base
-model (such as the small policy of the default run) gets the kind's compact prompt.
+A model with a chat template gets question and instruction as a user message in that template, behind the other
+messages of a problem that has some; a base model (such as the small policy of the default run) gets the kind's compact
+prompt.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pipeline_lib.engines.chat_model import ChatFormat, Message
+from pipeline_lib.engines.chat_model import ChatFormat, Message, Role
 from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import digest_json
@@ -15,22 +16,33 @@ from pipeline_lib.store.files import digest_json
 TEMPLATE_VERSION = 1
 
 
-def user_message(problem: Problem, chat_format: ChatFormat) -> str:
-    """The message that asks a chat model: question and requested answer format, or the compact prompt."""
+def conversation(problem: Problem, chat_format: ChatFormat) -> list[Message]:
+    """The messages that ask a chat model: in words, or the compact prompt."""
     if chat_format.is_compact:
-        return _plain(problem).removesuffix("\n")
-    return instruction(problem)
+        return [Message.user(_plain(problem).removesuffix("\n"))]
+    return messages_in_words(problem)
+
+
+def messages_in_words(problem: Problem) -> list[Message]:
+    """The messages of the problem, or its question; the last one ends with the requested answer format."""
+    *before, (_, asked) = problem.turns or ((Role.USER, problem.question),)
+    return [
+        *(Message(role=Role(role), content=content) for role, content in before),
+        Message.user(f"{asked}\n\n{problem.kind.instruction}"),
+    ]
 
 
 def instruction(problem: Problem) -> str:
-    """Question and requested answer format, in words."""
-    return f"{problem.question}\n\n{problem.kind.instruction}"
+    """Question and requested answer format, in words, as one text."""
+    return "\n\n".join(message.content for message in messages_in_words(problem))
 
 
 def render(
     problem: Problem, chat_format: ChatFormat | None, *, examples: Sequence[Problem] = ()
 ) -> str:
     """The prompt as text, special tokens included: it is tokenized without adding any.
+
+    A system prompt is the problem's own, and comes first.
 
     Args:
         problem: the question.
@@ -39,15 +51,15 @@ def render(
             solutions, divided by empty lines.
     """
     if chat_format is not None and not chat_format.is_compact:
+        asked = messages_in_words(problem)
+        system = [turn for turn in asked if turn.role is Role.SYSTEM]
         shown = [
             turn
             for example in examples
-            for turn in (
-                Message.user(instruction(example)),
-                Message.assistant(_solution(example)),
-            )
+            for turn in (*messages_in_words(example), Message.assistant(_solution(example)))
+            if turn.role is not Role.SYSTEM
         ]
-        return chat_format.render([*shown, Message.user(instruction(problem))])
+        return chat_format.render([*system, *shown, *asked[len(system) :]])
     worked = (f"{_plain(example)}{_solution(example)}\n\n" for example in examples)
     return "".join([*worked, _plain(problem)])
 

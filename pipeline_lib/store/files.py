@@ -205,11 +205,17 @@ def _json_object(path: pathlib.Path, number: int, line: bytes) -> dict[str, Any]
     try:
         value = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_distinct_keys)
     except (ValueError, RecursionError) as error:
-        hint = "" if line.endswith(b"\n") else "; the file seems to be truncated"
+        hint = (
+            "correct or remove the line"
+            if line.endswith(b"\n")
+            else "the file seems to be truncated"
+        )
+        if isinstance(error, UnicodeDecodeError):
+            hint = "save the file as UTF-8"
         if b"\0" in line:
-            hint = "; the file seems to be UTF-16, save it as UTF-8"
+            hint = "the file seems to be UTF-16, save it as UTF-8"
         reason = reason_of(error)
-        raise BadInputError(f"{path}:{number}: not a JSON object ({reason}){hint}") from error
+        raise BadInputError(f"{path}:{number}: not a JSON object ({reason}); {hint}") from error
     if not isinstance(value, dict):
         raise BadInputError(f"{path}:{number}: expected a JSON object, got {type(value).__name__}")
     return value

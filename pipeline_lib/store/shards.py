@@ -53,8 +53,12 @@ def write_shard(
 
 def write_rows(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as one parquet file, atomically, without a manifest."""
+    # Arrow takes the columns of the first row.
+    names = dict.fromkeys(name for row in rows for name in row)
     with atomic_file(path) as temporary:
-        pq.write_table(pa.Table.from_pylist([_make_encodable(row) for row in rows]), temporary)
+        pq.write_table(
+            pa.Table.from_pylist([names | _make_encodable(row) for row in rows]), temporary
+        )
 
 
 def _make_encodable(row: Mapping[str, Any]) -> dict[str, Any]:

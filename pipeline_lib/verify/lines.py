@@ -4,8 +4,8 @@ A line is a JSON object with ``text`` (a model's answer; null if there is none),
 default) and the fields of that kind's gold (``read_line`` in its module of `kinds`): ``gold`` or,
 as in GSM8K, a ``reference`` that ends in the answer; ``numbers`` and ``target``; ``entry_point``
 and ``tests``; or, for ARC, a ``gold`` that is a grid (rows of colours). ``id``, ``problem_id``,
-``question``, ``model``, ``finish_reason``, ``prompt_tokens``, ``completion_tokens`` and a
-publisher's ``label`` are optional; other keys are ignored, so published files can be verified as
+``question``, ``columns`` and ``turns`` of the problem, ``model``, ``finish_reason``, ``prompt_tokens``,
+``completion_tokens`` and a publisher's ``label`` are optional; other keys are ignored, so published files can be verified as
 they are.
 
 The whole file is validated before the first answer is judged, then streamed in chunks, so a file
@@ -38,7 +38,7 @@ from pydantic import (
 from pipeline_lib.errors import BadInputError, Faults
 from pipeline_lib.kinds.kind import DistinctIds, Gold, Name, line_error
 from pipeline_lib.kinds.math import MATH
-from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.kinds.table import find_kind
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance, Row
 from pipeline_lib.store.files import check_output, numbered_json_lines, write_json_lines
@@ -77,6 +77,8 @@ class Line(BaseModel):
     id: _Id = ""
     problem_id: _Id = ""
     question: _Written = ""
+    columns: dict[str, Any] = {}
+    turns: tuple[tuple[StrictStr, StrictStr], ...] = ()
     model: StrictStr | None = None
     gold: SkipValidation[Gold]
     """Read by its kind, after the other fields."""
@@ -88,6 +90,17 @@ class Line(BaseModel):
         default=None, validation_alias=AliasChoices("label", "label_by_source")
     )
     """The publisher's judgement, if the file has one."""
+
+    def problem(self) -> Problem:
+        """What it answers, under the id of the problem, which `read_lines` gives to a line without one."""
+        return Problem(
+            id=self.problem_id,
+            question=self.question,
+            gold=self.gold,
+            source=UNKNOWN,
+            columns=self.columns,
+            turns=self.turns,
+        )
 
     @property
     def failure(self) -> str | None:
@@ -153,10 +166,7 @@ def parse_line(row: Mapping[str, Any], *, where: str) -> Line:
     Raises:
         BadInputError: it cannot be used; with ``where`` and the key.
     """
-    name = row.get("kind", MATH.name)
-    kind = KINDS.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise BadInputError(f"{where}: kind={name!r}; expected one of {', '.join(KINDS)}")
+    kind = find_kind(row.get("kind", MATH.name), where=where)
     try:
         line = Line.model_validate({"gold": None, **row})
         return line.model_copy(update={"gold": kind.read_line(row)})
@@ -164,14 +174,23 @@ def parse_line(row: Mapping[str, Any], *, where: str) -> Line:
         raise line_error(error, where=where, unnamed="gold") from error
 
 
+def problem_line(problem: Problem) -> Row:
+    """The fields of a line that say what is asked; further columns and messages only of a problem that has them."""
+    further = {"columns": dict(problem.columns), "turns": problem.turns}
+    return {
+        "kind": problem.kind.name,
+        "question": problem.question,
+        **problem.kind.write_line(problem.gold),
+        **{name: value for name, value in further.items() if value},
+    }
+
+
 def path_line(path: Path, problem: Problem) -> Row:
     """A path with its problem, as a line that `reasonloop verify`, `build` and `evaluate` read."""
     return {
         "id": path.id,
         "problem_id": problem.id,
-        "kind": problem.kind.name,
-        "question": problem.question,
-        **problem.kind.write_line(problem.gold),
+        **problem_line(problem),
         **asdict(path.provenance),
         "finish_reason": path.finish_reason.value,
         "prompt_tokens": path.prompt_tokens,
@@ -288,7 +307,7 @@ def _problems(source: pathlib.Path) -> dict[str, Problem]:
     problems: dict[str, Problem] = {}
     for line in read_lines(source):
         name = line.problem_id
-        problem = Problem(id=name, question=line.question, gold=line.gold, source=UNKNOWN)
+        problem = line.problem()
         if problems.setdefault(name, problem) != problem:
             raise BadInputError(
                 f"{source}: problem {name} has two questions or golds; give each its own problem_id"

@@ -20,7 +20,7 @@ from flows.cli.tables import print_counts, print_evaluation
 from flows.run.admission import check_trackers
 from flows.run.terminal import say
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.sampling.prompts import conversation
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.systems.pacore.message_cache import read_cache
 
@@ -84,7 +84,7 @@ def train(
     )
 
     check_trackers(loaded.execution)
-    ask = partial(user_message, chat_format=chat_format_for(base))
+    ask = partial(conversation, chat_format=chat_format_for(base))
     cached = read_cache(cache, kind=loaded.pacore.kind, ask=ask)
     questions = judge_cache(cached, loaded, workers=workers)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.kinds.kind import Text
 from pipeline_lib.terminal_text import printable
 
 _SEEDS = 2**64
@@ -82,17 +83,7 @@ class _Schema(BaseModel):
         return rest
 
 
-def _is_text(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("a lone surrogate is not text") from None
-    return text
-
-
-Text = Annotated[str, AfterValidator(_is_text)]
-"""JSON can escape lone surrogates, which neither a tokenizer nor a response can encode."""
-FullText = Annotated[str, Field(min_length=1), AfterValidator(_is_text)]
+FullText = Annotated[Text, Field(min_length=1)]
 
 
 def _is_plain(name: str) -> str:

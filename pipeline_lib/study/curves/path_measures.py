@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pipeline_lib.engines.chat_model import ChatFormat, Conversation, Message, ScoredText, Scorer
 from pipeline_lib.records import FinishReason, Path, Problem, Row
-from pipeline_lib.sampling.prompts import instruction, render
+from pipeline_lib.sampling.prompts import messages_in_words, render
 from pipeline_lib.verify.dispatch import AnswerBook, Verifier
 
 KIND = "measures"
@@ -63,7 +63,7 @@ def measure_paths(
         rewards = reward(
             [
                 (
-                    Message.user(instruction(asked[path.problem_id])),
+                    *messages_in_words(asked[path.problem_id]),
                     Message.assistant(path.text),
                 )
                 for path in paths

@@ -14,7 +14,7 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.records import Problem, Row
+from pipeline_lib.records import Row
 from pipeline_lib.seeding import child_random, consecutive_seeds
 from pipeline_lib.store.files import check_output, digest_json, write_json_lines
 from pipeline_lib.store.journal import open_journal
@@ -38,7 +38,7 @@ from pipeline_lib.systems.classmate.peer_engine import (
 )
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.dispatch import Verifier, open_verifier
-from pipeline_lib.verify.lines import UNKNOWN, Line, read_lines
+from pipeline_lib.verify.lines import Line, read_lines
 
 _TOGETHER = 256
 """Continuations that a peer draws together, and again if they are not all finished: the batches of an engine
@@ -80,8 +80,7 @@ def _chain(line: Line, path: pathlib.Path, *, step: str) -> Chain:
             raise BadInputError(
                 f"{path}: {_shown(line.id)}: {name}: has a lone surrogate, which no tokenizer reads; remove it"
             )
-    problem = Problem(id=line.problem_id, question=line.question, gold=line.gold, source=UNKNOWN)
-    return Chain(id=line.id, problem=problem, steps=steps)
+    return Chain(id=line.id, problem=line.problem(), steps=steps)
 
 
 def check_questions(chains: Sequence[Chain], chat_format: ChatFormat | None, *, peer: str) -> None:

@@ -15,6 +15,7 @@ from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import DistinctIds, Name, line_error
 from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.lines import Turns
 from pipeline_lib.records import Row
 from pipeline_lib.store.files import (
     check_output,
@@ -25,7 +26,7 @@ from pipeline_lib.store.files import (
 from pipeline_lib.store.journal import open_journal
 from pipeline_lib.systems.pacore.consensus import elect_path
 from pipeline_lib.systems.pacore.drive import solve_all
-from pipeline_lib.systems.pacore.message_cache import Texts, Turns, messages_of
+from pipeline_lib.systems.pacore.message_cache import Texts, messages_of
 from pipeline_lib.systems.pacore.settings import check_lengths, identity_of, open_setting
 from pipeline_lib.systems.pacore.solution import Question, Solution, solution_row, usage_counts
 from pipeline_lib.terminal_text import one_line

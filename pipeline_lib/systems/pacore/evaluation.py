@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
-from pipeline_lib.engines.chat_model import ChatModel, Message
+from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.problems.trained import seen_in_training, trained_on
 from pipeline_lib.records import Problem
-from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.sampling.prompts import conversation
 from pipeline_lib.sampling.splits import checked_problems, checked_splits
 from pipeline_lib.store.files import check_output, digest_json
 from pipeline_lib.store.journal import open_journal
@@ -216,7 +216,7 @@ def draw_trials(  # noqa: PLR0913 - what is drawn and where
             questions = {
                 problem.id: Question(
                     id=problem.id,
-                    conversation=[Message.user(user_message(problem, chat_format))],
+                    conversation=conversation(problem, chat_format),
                 )
                 for problem in problems
             }

@@ -9,45 +9,28 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError
+from pydantic import BaseModel, Field, StrictStr, ValidationError
 
 from pipeline_lib.engines.chat_model import Conversation, Message, Role
-from pipeline_lib.engines.server.schemas import Text
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import DistinctIds, Name, line_error
-from pipeline_lib.kinds.table import KINDS, kind_of
+from pipeline_lib.kinds.kind import DistinctIds, Name, Text, line_error
+from pipeline_lib.kinds.table import find_kind, kind_of
+from pipeline_lib.problems.lines import Turn, Turns
 from pipeline_lib.records import Problem, Row
-from pipeline_lib.sampling.prompts import instruction
+from pipeline_lib.sampling.prompts import messages_in_words
 from pipeline_lib.store.files import numbered_json_lines
 from pipeline_lib.verify.lines import Line, read_lines
 
-Ask = Callable[[Problem], str]
-"""From a problem to the user's message."""
+Ask = Callable[[Problem], Conversation]
+"""From a problem to the messages that ask it."""
 _SOURCE = "cache"
-_StrictText = Annotated[Text, Field(strict=True)]
-"""A string that can be encoded; a number is none."""
-Texts = Annotated[tuple[_StrictText, ...], Field(min_length=1)]
-
-
-class Turn(BaseModel, extra="ignore", frozen=True):
-    """One message of a line; further fields are ignored."""
-
-    role: Role
-    content: _StrictText
-
-
-def _asks(turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    if turns[-1].role is not Role.USER:
-        raise ValueError("the last message must be the user's")
-    return turns
-
-
-Turns = Annotated[tuple[Turn, ...], Field(min_length=1), AfterValidator(_asks)]
+Texts = Annotated[tuple[Annotated[Text, Field(strict=True)], ...], Field(min_length=1)]
+"""Strings that can be encoded; a number is none."""
 
 
 def messages_of(turns: tuple[Turn, ...]) -> list[Message]:
     """The conversation of a line."""
-    return [Message(role=turn.role, content=turn.content) for turn in turns]
+    return [Message(role=Role(turn.role), content=turn.content) for turn in turns]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +58,9 @@ class _Line(BaseModel, extra="ignore", frozen=True):
     ground_truth: Name
 
 
-def read_cache(path: pathlib.Path, *, kind: str, ask: Ask = instruction) -> list[CachedQuestion]:
+def read_cache(
+    path: pathlib.Path, *, kind: str, ask: Ask = messages_in_words
+) -> list[CachedQuestion]:
     """The questions of a cache, in order.
 
     ``kind`` is of lines that name none; ``ask`` makes the conversation of paths, whose lines hold none.
@@ -98,12 +83,7 @@ def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
         where = f"{path}:{number}"
         try:
             line = _Line.model_validate(row)
-            known = KINDS.get(line.kind or kind)
-            if known is None:
-                raise BadInputError(
-                    f"{where}: kind={line.kind or kind!r}; expected one of {', '.join(KINDS)}"
-                )
-            gold = known.read_line({"gold": line.ground_truth})
+            gold = find_kind(line.kind or kind, where=where).read_line({"gold": line.ground_truth})
         except ValidationError as error:
             raise line_error(error, where=where) from None
         name = line.id or f"line-{number}"
@@ -118,27 +98,24 @@ def _read_paths(path: pathlib.Path, ask: Ask) -> list[CachedQuestion]:
     by_problem: dict[str, tuple[Line, list[str]]] = {}
     for line in read_lines(path):
         first, texts = by_problem.setdefault(line.problem_id, (line, []))
-        if (line.question, line.gold) != (first.question, first.gold):
+        if line.problem() != first.problem():
             raise BadInputError(
                 f"{path}: problem {line.problem_id} has two questions or golds; give each its own problem_id"
             )
         if line.text:
             texts.append(line.text)
     return [
-        cached_paths(
-            Problem(id=name, question=first.question, gold=first.gold, source=_SOURCE), texts, ask
-        )
-        for name, (first, texts) in by_problem.items()
-        if texts
+        cached_paths(first.problem(), texts, ask) for first, texts in by_problem.values() if texts
     ]
 
 
 def cached_paths(
     problem: Problem, responses: Sequence[str], ask: Ask, *, right: Sequence[bool | None] = ()
 ) -> CachedQuestion:
-    """A problem as one message to the model."""
-    turns = [Message.user(ask(problem))]
-    return CachedQuestion(problem=problem, conversation=turns, responses=responses, right=right)
+    """A problem as ``ask`` gives it to the model."""
+    return CachedQuestion(
+        problem=problem, conversation=ask(problem), responses=responses, right=right
+    )
 
 
 def published_rows(questions: Iterable[CachedQuestion]) -> list[Row]:

@@ -5,14 +5,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from pipeline_lib.engines.chat_model import Conversation
+from pipeline_lib.engines.chat_model import Conversation, Message
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.records import Problem
-from pipeline_lib.sampling.prompts import instruction, render, stops, template_digest, user_message
+from pipeline_lib.sampling.prompts import (
+    conversation,
+    instruction,
+    render,
+    stops,
+    template_digest,
+)
 
 COUNTDOWN = Problem(
     id="c", question="Make 24.", gold=CountdownGold(numbers=(3, 5, 3), target=24), source="test"
@@ -44,9 +50,9 @@ class Shouting:
 def test_a_chat_model_of_compact_prompts():
     """The user's message is the prompt that a base model gets; the template adds the line break."""
     compact = Shouting(is_compact=True)
-    assert user_message(COUNTDOWN, compact) == "3,5,3=24"
+    assert conversation(COUNTDOWN, compact) == [Message.user("3,5,3=24")]
     assert render(COUNTDOWN, compact) == render(COUNTDOWN, None)
-    assert user_message(COUNTDOWN, Shouting()) == instruction(COUNTDOWN)
+    assert conversation(COUNTDOWN, Shouting()) == [Message.user(instruction(COUNTDOWN))]
 
 
 def test_compact_countdown_prompt():

@@ -13,7 +13,7 @@ from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.store.files import check_output, write_json_lines, write_text
 from pipeline_lib.train.rows.builders import MAIN_TABLE, WARM_START_TABLE, BuildContext, build
 from pipeline_lib.verify import VERIFIER_VERSION
-from pipeline_lib.verify.lines import groups_from_lines
+from pipeline_lib.verify.lines import groups_from_lines, problem_line
 
 
 def warm_start_file(rows: pathlib.Path) -> pathlib.Path:
@@ -66,10 +66,7 @@ def build_file(  # noqa: PLR0913 - one argument per option
             worked=solution_rows(worked, chat_format),
         ),
     )
-    asked = {
-        one.id: {"kind": one.kind.name, "question": one.question, **one.kind.write_line(one.gold)}
-        for one in [*worked, *(group.problem for group in groups)]
-    }
+    asked = {one.id: problem_line(one) for one in [*worked, *(group.problem for group in groups)]}
     files = {MAIN_TABLE[method]: output, WARM_START_TABLE: warm_start}
     for table, rows in data.rows_by_table.items():
         write_json_lines(files[table], ({**row, **asked[row["problem_id"]]} for row in rows))

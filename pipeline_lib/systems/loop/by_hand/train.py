@@ -17,7 +17,7 @@ from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_p
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside
 from pipeline_lib.train.weights import policies
-from pipeline_lib.verify.lines import UNKNOWN, parse_line
+from pipeline_lib.verify.lines import parse_line
 
 _FIELDS = {Method.SFT: ("prompt", "completion"), Method.DPO: ("prompt", "chosen", "rejected")}
 _ONLINE_FIELDS = ("problem_id", "prompt")
@@ -94,7 +94,7 @@ def _read(
                 )
         name = str(row.get("problem_id", ""))
         if name not in asked and (needs_gold or "kind" in row):
-            line = parse_line({**row, "text": None}, where=where)
-            asked[name] = Problem(id=name, question=line.question, gold=line.gold, source=UNKNOWN)
+            line = parse_line({**row, "problem_id": name, "text": None}, where=where)
+            asked[name] = line.problem()
         rows.append(row)
     return rows

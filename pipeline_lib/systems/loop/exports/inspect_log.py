@@ -8,6 +8,7 @@ Source: the log format of Inspect (UK AI Security Institute), `inspect_ai.log`.
 """
 
 import pathlib
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from inspect_ai.log import (
@@ -25,7 +26,9 @@ from inspect_ai.log import (
 )
 from inspect_ai.model import (
     ChatCompletionChoice,
+    ChatMessage,
     ChatMessageAssistant,
+    ChatMessageSystem,
     ChatMessageUser,
     GenerateConfig,
     ModelOutput,
@@ -39,6 +42,12 @@ from pipeline_lib.store.files import atomic_file, digest_json
 from pipeline_lib.study.study import Point
 from pipeline_lib.systems.loop.finished_run import SCORES, FinishedRun
 from pipeline_lib.systems.loop.reporting.examples import verdict_reason
+
+_MESSAGES: Mapping[str, type[ChatMessageSystem | ChatMessageUser | ChatMessageAssistant]] = {
+    "system": ChatMessageSystem,
+    "user": ChatMessageUser,
+    "assistant": ChatMessageAssistant,
+}
 
 
 def write_inspect_log(run: FinishedRun, policy: str, target: pathlib.Path) -> None:
@@ -117,7 +126,10 @@ def _bounds(point: Point) -> dict[str, float]:
 
 def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:
     path, verdict = member.path, member.verdict
-    question = ChatMessageUser(id=f"{path.id}-question", content=_unicode(problem.question))
+    asked: list[ChatMessage] = [
+        _MESSAGES[role](id=f"{path.id}-question-{number}", content=_unicode(content))
+        for number, (role, content) in enumerate(problem.turns or (("user", problem.question),))
+    ]
     answer = ChatMessageAssistant(
         id=f"{path.id}-answer", content=_unicode(path.text), model=model, source="generate"
     )
@@ -128,7 +140,7 @@ def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:
         uuid=digest_json([model, path.id])[:22],
         input=_unicode(problem.question),
         target=problem.kind.show_gold(problem.gold),
-        messages=[question, answer],
+        messages=[*asked, answer],
         output=ModelOutput(
             model=model,
             choices=[
@@ -153,6 +165,7 @@ def _sample(model: str, problem: Problem, member: JudgedPath) -> EvalSample:
             "rule": verdict.rule,
             "finish_reason": path.finish_reason.value,
             "logprob": path.logprob,
+            "columns": dict(problem.columns),
             **asdict(path.provenance),
         },
     )

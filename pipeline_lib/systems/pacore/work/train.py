@@ -6,7 +6,7 @@ from itertools import groupby
 
 from pipeline_lib.engines.chat_model import ChatFormat
 from pipeline_lib.params.whole import Params
-from pipeline_lib.sampling.prompts import user_message
+from pipeline_lib.sampling.prompts import conversation
 from pipeline_lib.store import shards
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion, cached_paths
 from pipeline_lib.systems.pacore.policy_messages import read_problems
@@ -40,7 +40,7 @@ def train_control(run: Run) -> None:
 
 def _questions(run: Run, chat_format: ChatFormat) -> list[CachedQuestion]:
     problems = {problem.id: problem for problem in read_problems(run, "train")}
-    ask = partial(user_message, chat_format=chat_format)
+    ask = partial(conversation, chat_format=chat_format)
     found = []
     rows = shards.iter_table(run.workspace.pacore.messages)
     for name, group in groupby(rows, key=lambda row: row["problem_id"]):
