@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from pipeline_lib.kinds.kind import Kind
 
@@ -17,8 +17,14 @@ class OwnGold:
     answer: str
 
 
+def _known(value: Any) -> Any:
+    if value is None:
+        raise ValueError("Field required")
+    return value
+
+
 class _Line(BaseModel):
-    gold: Any
+    gold: Annotated[Any, AfterValidator(_known)]
 
 
 def own_gold(answer: Any) -> OwnGold:

@@ -26,13 +26,22 @@ class Call:
     function: str
     args: Sequence[Any] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    most: int | None = None
+    """Items that are taken of an iterator, which may have no end; None: all."""
     shares: int = 1
     """Of the deadline, as for a function of several texts."""
 
     @property
     def message(self) -> bytes:
         """As the program reads it."""
-        return encoded({"function": self.function, "args": self.args, "options": self.options})
+        return encoded(
+            {
+                "function": self.function,
+                "args": self.args,
+                "options": self.options,
+                "most": self.most,
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

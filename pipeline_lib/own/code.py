@@ -8,6 +8,7 @@ import functools
 import importlib.metadata
 import importlib.util
 import pathlib
+import symtable
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,8 @@ def find_source(text: str, *, key: str, group: str) -> Source:
         if not file.is_file():
             raise BadInputError(f"{key}={text}: no such file")
         return Source(file=file)
-    points = {one.name: one for one in importlib.metadata.entry_points(group=group)}
+    # A function of a task may be named by the task.
+    points = {**_entry_points(TASKS), **_entry_points(group)}
     module = points[text].module if text in points else text
     try:
         spec = importlib.util.find_spec(module) if module.replace(".", "").isidentifier() else None
@@ -69,6 +71,10 @@ def find_source(text: str, *, key: str, group: str) -> Source:
     return Source(file=pathlib.Path(spec.origin), module=module)
 
 
+def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
+    return {one.name: one for one in importlib.metadata.entry_points(group=group)}
+
+
 def find_function(text: str, *, key: str, group: str) -> Function:
     """The function that ``text`` names, which its source defines.
 
@@ -77,7 +83,7 @@ def find_function(text: str, *, key: str, group: str) -> Function:
     """
     where, colon, name = text.rpartition(":")
     if not colon:
-        points = {one.name: one for one in importlib.metadata.entry_points(group=group)}
+        points = _entry_points(group)
         if text not in points:
             raise BadInputError(
                 f"{key}={text}: expected FILE.py:function, module:function or an entry point of {group}"
@@ -155,7 +161,19 @@ def _bound(node: ast.stmt) -> Iterator[str]:
 
 
 def _read(node: ast.stmt) -> list[str]:
-    return [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)]
+    """Names of the top level that a statement reads, itself or in its functions; names of its own are none."""
+    found: list[str] = []
+    tables = [symtable.symtable(ast.unparse(node), "", "exec")]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        is_top = table.get_type() == "module"
+        found += [
+            one.get_name()
+            for one in table.get_symbols()
+            if one.is_referenced() and (is_top or one.is_global())
+        ]
+    return found
 
 
 def _imported(node: ast.stmt) -> Iterator[str]:

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -83,7 +84,7 @@ def _reply(module: ModuleType, file: pathlib.Path, message: bytes) -> bytes:
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
         if isinstance(value, Iterator):
-            value = [*value]
+            value = [*itertools.islice(value, call["most"])]
         reply = encoded({"value": value})
     except BaseException as error:  # noqa: BLE001 - an exit of the code must not end the worker
         reply = encoded({"failure": _failure(error, file)})

@@ -98,6 +98,11 @@ class PrepareParams(DataParams):
     """The data set and the sizes of its splits."""
 
     dataset: str = "countdown"
+    prompt: str | None = None
+    """A template, as in ``Solve: {question}``, with the names of further columns, or FILE.py:function from a problem to
+    a text or messages; null: question and answer format, or the compact prompt of the kind."""
+    code_digest: str | None = None
+    """Of a task of your own and of a prompt by a function; it is read from their files."""
     max_steps: Count | None = None
     """GSM8K: only problems whose solution has at most this number of calculations; null: all."""
     train_problems: Count = 8000

@@ -22,6 +22,7 @@ from pipeline_lib.problems.data_set import (
     saved_rows,
 )
 from pipeline_lib.problems.lines import lines_data_set
+from pipeline_lib.problems.own_task import task_of
 from pipeline_lib.problems.row_parsers import (
     GSM8K,
     HUMANEVAL,
@@ -62,9 +63,12 @@ def find_data_set(name: str) -> DataSet:
     return DATA_SETS[name]
 
 
-def check_data_set(name: str, known: Collection[str] = (*GENERATED, *DATA_SETS)) -> None:
-    """Raise BadInputError with the names if ``name`` is none of ``known``, by default the generated and loaded ones."""
-    if name not in known:
+ALL = (*GENERATED, *DATA_SETS)
+
+
+def check_data_set(name: str, known: Collection[str] = ALL) -> None:
+    """Raise BadInputError with the names if ``name`` is none of ``known``, by default all of them and every task."""
+    if name not in known and (known != ALL or task_of(name) is None):
         shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
         close = suggestion(name, known) or ";"
         raise BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")

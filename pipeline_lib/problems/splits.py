@@ -9,16 +9,19 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import GoldProblem
+from pipeline_lib.own.code import Source
 from pipeline_lib.params.evaluate import EvaluationSet
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.problems.loading import (
+    DATA_SETS,
     find_data_set,
     load_evaluation_set,
     load_splits,
     source_of,
 )
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
+from pipeline_lib.problems.own_task import task_of, task_problems, with_prompts
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.seeding import child_seed
 
@@ -76,9 +79,12 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
     elif is_words:
         drawn = word_problems.splits(params.word_problems, seed=seed, counts=wanted)
+    elif task := task_of(params.dataset) if params.dataset not in DATA_SETS else None:
+        drawn = _of_task(task, params, wanted, seed)
     else:
         pools, removed = _clean(params, gold_problem)
         drawn = _divide(params, pools, wanted, seed)
+    drawn = {split: with_prompts(some, params.prompt) for split, some in drawn.items()}
     test, training = drawn["test"], [*drawn["train"], *drawn["bootstrap"]]
     return Splits(
         bootstrap=tuple(drawn["bootstrap"]),
@@ -95,6 +101,18 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
             unseen_templates=word_problems.unseen_templates(test, training) if is_words else None,
         ),
     )
+
+
+def _of_task(
+    task: Source, params: PrepareParams, wanted: Mapping[str, int], seed: int
+) -> dict[str, list[Problem]]:
+    found = task_problems(task, wanted, seed=seed)
+    drawn = {split: found.get(split, []) for split in wanted}
+    for split in ("train", "test"):
+        if not drawn[split]:
+            raise BadInputError(f"{task.file}: problems({split!r}, {seed}) gives none")
+    _refuse_overlap(params, [*drawn["train"], *drawn["bootstrap"]], drawn["test"])
+    return drawn
 
 
 def split_notes(report: Mapping[str, Any], *, section: str = "prepare") -> dict[str, str]:
