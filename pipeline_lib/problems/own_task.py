@@ -44,22 +44,32 @@ def task_problems(
     Raises:
         BadInputError: its function fails, or gives rows that cannot be used.
     """
-    own = OWN.name if VERIFY in names_of(source) else None
-    data_set = lines_data_set(LinesParams(kind=own))
     found: dict[str, list[Problem]] = {}
     faults = Faults()
     for split, rows in _rows(source, counts, seed).items():
-        if rows:
-            data_set.check(rows)
         for row in rows:
             with faults.kept():
-                problem = data_set.parse(row, id_prefix="", source=source.file.stem)
-                assert isinstance(problem, Problem)
-                if not problem.question.strip():
-                    raise row.error("question", "it is empty")
-                found.setdefault(split, []).append(replace(problem, where=row.where))
+                found.setdefault(split, []).append(_parsed(source, row))
     faults.raise_any()
     return {split: [*{one.id: one for one in some}.values()] for split, some in found.items()}
+
+
+def problem_of(source: Source, fields: Any, where: str) -> Problem:
+    """The problem of a row of a task; BadInputError: it is none."""
+    if isinstance(fields, Problem):
+        return fields
+    if not isinstance(fields, dict):
+        raise BadInputError(f"{where}: expected a dict, got {fields!r:.60}")
+    return _parsed(source, RawRow(fields=fields, where=where, index=0))
+
+
+def _parsed(source: Source, row: RawRow) -> Problem:
+    form = LinesParams(kind=OWN.name if VERIFY in names_of(source) else None)
+    problem = lines_data_set(form).parse(row, id_prefix="", source=source.file.stem)
+    assert isinstance(problem, Problem)
+    if not problem.question.strip():
+        raise row.error("question", "it is empty")
+    return replace(problem, where=row.where)
 
 
 def _rows(source: Source, counts: Mapping[str, int], seed: int) -> dict[str, list[RawRow]]:

@@ -80,7 +80,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     elif is_words:
         drawn = word_problems.splits(params.word_problems, seed=seed, counts=wanted)
     elif task := task_of(params.dataset) if params.dataset not in DATA_SETS else None:
-        drawn = _of_task(task, params, wanted, seed)
+        drawn, removed = _of_task(task, wanted, seed)
     else:
         pools, removed = _clean(params, gold_problem)
         drawn = _divide(params, pools, wanted, seed)
@@ -103,16 +103,30 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
     )
 
 
+_SPARE = 2
+"""Rows that are asked of a task per wanted problem, as some may repeat others."""
+
+
 def _of_task(
-    task: Source, params: PrepareParams, wanted: Mapping[str, int], seed: int
-) -> dict[str, list[Problem]]:
-    found = task_problems(task, wanted, seed=seed)
-    drawn = {split: found.get(split, []) for split in wanted}
-    for split in ("train", "test"):
-        if not drawn[split]:
-            raise BadInputError(f"{task.file}: problems({split!r}, {seed}) gives none")
-    _refuse_overlap(params, [*drawn["train"], *drawn["bootstrap"]], drawn["test"])
-    return drawn
+    task: Source, wanted: Mapping[str, int], seed: int
+) -> tuple[dict[str, list[Problem]], dict[str, Any]]:
+    """Problems of a task by split, in its order, each question in one split; and the fields of a `SplitReport`."""
+    found = task_problems(task, {split: _SPARE * n for split, n in wanted.items()}, seed=seed)
+    drawn: dict[str, list[Problem]] = {}
+    seen: set[str] = set()
+    repeated = 0
+    for split in ("test", "train", "bootstrap"):
+        drawn[split] = []
+        for problem in found.get(split, []):
+            question = normalized_question(problem.question)
+            if question in seen:
+                repeated += 1
+            elif len(drawn[split]) < wanted[split]:
+                drawn[split].append(problem)
+                seen.add(question)
+        if not drawn[split] and split != "bootstrap":
+            raise BadInputError(f"{task.file}: problems({split!r}, {seed}) gives none of its own")
+    return drawn, {"loaded": {}, "duplicates": repeated, "unusable_golds": ()}
 
 
 def split_notes(report: Mapping[str, Any], *, section: str = "prepare") -> dict[str, str]:

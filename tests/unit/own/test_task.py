@@ -101,7 +101,7 @@ def test_what_changes_which_digest(tmp_path):
     ("old", "new", "message"),
     [
         ('"answer": answer,', '"ansver": answer,', "answer or gold.*missing"),
-        ('"question": f', '"quest": f', "no row has a column question"),
+        ('"question": f', '"quest": f', "question or problem.*missing"),
         (
             'f"{split[:2]} {word}"',
             "''",
@@ -111,7 +111,7 @@ def test_what_changes_which_digest(tmp_path):
         ("draw = random", "return 7\n    draw = random", "gives none"),
         ("draw = random", "1 / 0\n    draw = random", r"ZeroDivisionError.*task.py:9"),
         ("yield {", "yield ['a'] or {", "expected a dict"),
-        ("{split[:2]} {word}", "the same one", "train problems are test problems too"),
+        ("{split[:2]} {word}", "the same one", r"problems\('train', 3\) gives none of its own"),
         (
             'PROMPT = "{question}\\n"',
             'PROMPT = "{quest}"',
