@@ -33,6 +33,7 @@ problems = st.builds(
     source=texts,
     solution=st.none() | texts,
     columns=st.dictionaries(texts, st.none() | texts | st.integers() | st.lists(st.booleans())),
+    turns=st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
 )
 provenances = st.builds(
     Provenance,

@@ -55,6 +55,21 @@ def test_a_chat_model_of_compact_prompts():
     assert conversation(COUNTDOWN, Shouting()) == [Message.user(instruction(COUNTDOWN))]
 
 
+def test_messages_are_a_form_of_the_question():
+    """The last one gets the instruction; a system prompt is before the examples, and a base model reads all texts."""
+    turns = (("system", "Be brief."), ("user", "Hi"), ("assistant", "Yes?"), ("user", "1+1?"))
+    asked = dataclasses.replace(MATH, question="Hi\n\nYes?\n\n1+1?", turns=turns)
+    last = f"1+1?\n\n{MATH.kind.instruction}"
+    assert render(asked, Shouting()) == (
+        f"<system>Be brief.<user>Hi<assistant>Yes?<user>{last}<assistant>"
+    )
+    assert render(asked, None) == f"Be brief.\n\nHi\n\nYes?\n\n{last}\n\n"
+    shown = dataclasses.replace(asked, solution="2")
+    assert render(asked, Shouting(), examples=[shown]).startswith(
+        f"<system>Be brief.<user>Hi<assistant>Yes?<user>{last}<assistant>2\n\\boxed{{2}}<user>Hi<"
+    )
+
+
 def test_compact_countdown_prompt():
     """A base model gets numbers and target alone."""
     assert render(COUNTDOWN, None) == "3,5,3=24\n"

@@ -1,6 +1,7 @@
 """Paths without a verdict do not change the policy; reward functions are called alike by all trainers."""
 
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -117,7 +118,9 @@ class Recorder:
         return [float(place % 2) for place in range(len(keywords["completions"]))]
 
 
-def calls_of(method: Method, request_for, folder) -> tuple[list[dict[str, Any]], list[dict]]:
+def calls_of(
+    method: Method, request_for, folder, **changes: Any
+) -> tuple[list[dict[str, Any]], list[dict]]:
     """The calls of a training of two steps of 2 x 4 paths, and the metrics that progress got."""
     recorder, metrics = Recorder(), []
     train = {"steps": 2, "batch_size": 2, "warm_start_steps": 0, "entropy_coef": 0}
@@ -128,6 +131,7 @@ def calls_of(method: Method, request_for, folder) -> tuple[list[dict[str, Any]],
             train=train,
             make_rewards=recorder.make,
             progress=lambda _step, _total, found: metrics.append(dict(found)),
+            **changes,
         )
     )
     return recorder.calls, metrics
@@ -135,15 +139,25 @@ def calls_of(method: Method, request_for, folder) -> tuple[list[dict[str, Any]],
 
 @pytest.mark.parametrize("method", [Method.GRPO, Method.RLOO, Method.PPO])
 def test_a_reward_gets_step_prompt_and_columns_and_its_figures_are_kept(
-    method, request_for, tmp_path
+    method, request_for, problems, tmp_path
 ):
-    """Two draws of 8 paths, at steps 0 and 1; a figure of a draw is in the metrics of the step it ends."""
-    calls, metrics = calls_of(method, request_for, tmp_path)
+    """Two draws of 8 paths, at steps 0 and 1; a figure of a draw is in the metrics of the step it ends.
+
+    Further columns of the problems are among the keywords, None for a problem without one.
+    """
+    odd = [
+        replace(one, columns={"level": one.id, **({"odd": [1]} if number % 2 else {})})
+        for number, one in enumerate(problems)
+    ]
+    named = {one.id: one.columns.get("odd") for one in odd}
+    calls, metrics = calls_of(method, request_for, tmp_path, problems=odd)
     assert [call["step"] for call in calls] == [0, 1]
     for call in calls:
         assert {name: len(call[name]) for name in LENGTHS} == dict.fromkeys(LENGTHS, 8)
         assert all(isinstance(text, str) for text in (*call["prompts"], *call["completions"]))
         assert len(set(call["problem_id"][:4])) == 1
+        assert call["level"] == call["problem_id"]
+        assert call["odd"] == [named[one] for one in call["problem_id"]]
     assert [found["lift"] for found in metrics] == [0.5, 1.5]
     assert [found["classmate_scores/x"] for found in metrics] == [0.25, 0.25]
     assert [found["reward"] for found in metrics] == [0.5, 0.5]

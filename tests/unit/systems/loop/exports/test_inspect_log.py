@@ -99,6 +99,18 @@ def test_text_that_is_no_unicode_can_be_logged(tmp_path):
     assert read_eval_log(tmp_path / "odd.eval").samples[0].output.completion == "a\\ud800b"
 
 
+def test_further_columns_and_messages_are_logged(tmp_path):
+    """Columns are metadata of a sample; its messages are those that asked, and the answer."""
+    run = finished(["cw"], ["cw"], ks=(1,))
+    [group] = run.groups["base"]
+    turns = (("system", "Be brief."), ("user", "1+1?"))
+    odd = replace(group, problem=replace(group.problem, columns={"level": 3}, turns=turns))
+    write_inspect_log(replace(run, groups={"base": [odd]}), "base", tmp_path / "odd.eval")
+    sample = read_eval_log(tmp_path / "odd.eval").samples[0]
+    assert sample.metadata["columns"] == {"level": 3}
+    assert [one.role for one in sample.messages] == ["system", "user", "assistant"]
+
+
 def test_verify_names_its_format(tmp_path):
     """Our own log is not read yet: one line says what it is and what to write."""
     write_inspect_log(finished(["cw"], ["cw"], ks=(1,)), "base", tmp_path / "base.eval")
