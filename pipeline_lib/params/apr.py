@@ -51,9 +51,9 @@ class PartsParams(Section):
     number of the part."""
     terse_children: bool = False
     """Children chain their calculations, as in 4*6=24+13=37."""
-    facts: Whole = 16
-    """Calculations like the last ones of answers that every kind of training has besides, per question, in a sequence
-    of their own."""
+    facts: Whole = 5
+    """Last steps of further answers that every kind of training has besides, per question, in a sequence of their
+    own."""
     wordings_problems: Whole = 100
     """Questions with wordings that no training has."""
 

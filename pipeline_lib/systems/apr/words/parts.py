@@ -32,7 +32,8 @@ NEW_WORDINGS = "wordings"
 _HELD_OUT = ("test", NEW_WORDINGS)
 _TEST_SHARE = 0.2
 """Of all number sets, reserved for the test splits."""
-_LARGEST = 99
+_SMALLEST, _LARGEST = 10, 99
+"""Values of parts; all have two digits, so that larger ones are found digit by digit."""
 
 _NAMES = [
     "Ada",
@@ -221,7 +222,7 @@ def _part(
             expression += f"{event}{c}"
             numbers.append(c)
             value = result
-        if 1 <= value <= _LARGEST and allowed(numbers):
+        if _SMALLEST <= value <= _LARGEST and allowed(numbers):
             sentence = (
                 f"{name} {', '.join(told[:-1])} and {told[-1]}."
                 if told[1:]
@@ -240,34 +241,29 @@ def combined(asked: str, values: Sequence[int]) -> int:
 
 
 def _last_steps(asked: str, values: Sequence[int]) -> list[str]:
+    """As ``sum of 34, 58``, ``58: 34+50=84+8=92``: each line has all that it needs, or ends the line before it.
+
+    A model of this size neither picks nor adds reliably numbers that it has not written beside each other.
+    """
+    listed = f"of {', '.join(map(str, values))}"
     if asked == "sum":
-        return [_added(values)]
-    steps = [_picked("largest", values)]
+        sums = itertools.accumulate(values)
+        return [f"sum {listed}", *itertools.starmap(_added, zip(sums, values[1:], strict=False))]
+    most, fewest = max(values), min(values)
+    steps = [f"largest {listed}={most}"]
     if asked == "difference":
-        most, fewest = max(values), min(values)
-        steps += [_picked("smallest", values), _added([most, -fewest])]
+        steps += [f"smallest {listed}={fewest}", _added(most, -fewest)]
     return steps
 
 
-def _added(values: Sequence[int]) -> str:
-    """The sum, tens and ones one after another: 34 and 58 as ``34+50=84+8=92``, 92 less 8 as ``92-8=84``.
-
-    A step of two digits is wrong ten times as often as one of the steps of parts.
-    """
-    written, total = str(values[0]), values[0]
-    for value in values[1:]:
-        sign, size = ("-" if value < 0 else "+"), abs(value)
-        for one in filter(None, (size // 10 * 10, size % 10)):
-            total += one if value > 0 else -one
-            written += f"{sign}{one}={total}"
+def _added(total: int, value: int) -> str:
+    """Tens and ones one after another, a value below 0 taken away: ``58: 34+50=84+8=92``."""
+    sign, size = ("-" if value < 0 else "+"), abs(value)
+    written = f"{size}: {total}"
+    for one in filter(None, (size // 10 * 10, size % 10)):
+        total += one if value > 0 else -one
+        written += f"{sign}{one}={total}"
     return written
-
-
-def _picked(which: str, values: Sequence[int]) -> str:
-    """As in ``largest of 4, 9, 7=9``: a model of this size does not pick reliably without writing the numbers down."""
-    return (
-        f"{which} of {', '.join(map(str, values))}={(max if which == 'largest' else min)(values)}"
-    )
 
 
 def _chained(steps: Sequence[str]) -> str:
@@ -278,27 +274,24 @@ def _chained(steps: Sequence[str]) -> str:
 _FACTS_MESSAGE = "Write calculations, each with its result."
 
 
-def _facts(draw: random.Random, count: int) -> str:
-    """Lines like the last steps of answers. No line is in the message, since in an answer none is either."""
-    lines = []
-    for _ in range(count):
-        form = draw.choice(["sum", "sum", "difference", "difference", "largest", "smallest"])
-        if form == "sum":
-            lines.append(_added([draw.randint(1, 4 * _LARGEST), draw.randint(1, _LARGEST)]))
-        elif form == "difference":
-            fewest, most = sorted((draw.randint(1, _LARGEST), draw.randint(1, _LARGEST)))
-            lines.append(_added([most, -fewest]))
-        else:
-            some = [draw.randint(1, _LARGEST) for _ in range(draw.randint(2, 5))]
-            lines.append(_picked(form, some))
-    return "\n".join(lines)
+def _facts(params: PartsParams, draw: random.Random) -> str:
+    """Last steps of answers, of other values. No value is in the message: a last step has its values in it."""
+    counts = range(params.parts_low, params.parts_high + 1)
+    steps = [
+        _last_steps(
+            draw.choice([*_ASKED]),
+            [draw.randint(_SMALLEST, _LARGEST) for _ in range(draw.choice(counts))],
+        )
+        for _ in range(params.facts)
+    ]
+    return "\n".join(itertools.chain.from_iterable(steps))
 
 
 def trace_rows(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
     """The sequences of the trace of a question, and its facts, as rows of a table of traces."""
     yield from _trace(problem, kind, params)
     if params.facts:
-        text = _facts(child_random(0, "facts", problem.id), params.facts)
+        text = _facts(params, child_random(0, "facts", problem.id))
         fact = {"role": "fact", "round": 0, "child": None, "condition": "", "solved": True}
         yield {"problem_id": problem.id, **fact, "prefix": _FACTS_MESSAGE + ANSWER, "output": text}
 
