@@ -15,9 +15,12 @@ from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
 from pipeline_lib.kinds.table import find_kind
+from pipeline_lib.own.code import REWARDS, TASKS, VERIFIERS, code_of, find_function, names_of
+from pipeline_lib.params.train import ONLINE, RewardParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.loading import check_data_set, find_data_set
-from pipeline_lib.store.files import write_text
+from pipeline_lib.problems.loading import check_data_set, find_data_set, is_data_set
+from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, VERIFY, task_of
+from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
 
@@ -70,9 +73,9 @@ def load_params(
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
         _check_names(params)
+        return _with_own_code(params)
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error
-    return params
 
 
 def _check_names(params: Params) -> None:
@@ -87,6 +90,73 @@ def _check_names(params: Params) -> None:
         if train.advantage is not None:
             find_rule(train.advantage)
     check_engine(params.serve)
+
+
+def _with_own_code(params: Params) -> Params:
+    """With what a task of the user's own says, where the params say nothing; and with digests of the user's code.
+
+    Stages are keyed by these.
+    """
+    name, prepare, verify, train = (
+        params.prepare.dataset,
+        params.prepare,
+        params.verify,
+        params.train,
+    )
+    task = None if is_data_set(name) else task_of(name)
+    if task is not None:
+        there = names_of(task)
+        prompt = next((f"{name}:{one}" for one in PROMPTS if one in there), None)
+        prepare = prepare.model_copy(update={"prompt": prepare.prompt or prompt})
+        given = {
+            field: getattr(verify, field) or (f"{name}:{function}" if function in there else None)
+            for field, function in {"verifier": VERIFY, "answer": "answer"}.items()
+        }
+        verify = verify.model_copy(update=given)
+        if "reward" in there and not train.rewards and train.method in ONLINE:
+            mine = RewardParams(name="reward", function=f"{name}:reward")
+            train = train.model_copy(update={"rewards": (mine,)})
+    prompt = prepare.prompt if prepare.prompt is not None and "{" not in prepare.prompt else None
+    return params.model_copy(
+        update={
+            "prepare": prepare.model_copy(
+                update={
+                    "code_digest": _code_digest(
+                        TASKS,
+                        {
+                            "prepare.dataset": f"{name}:{PROBLEMS}" if task is not None else None,
+                            "prepare.prompt": prompt,
+                        },
+                    )
+                }
+            ),
+            "verify": verify.model_copy(
+                update={
+                    "code_digest": _code_digest(
+                        VERIFIERS,
+                        {"verify.verifier": verify.verifier, "verify.answer": verify.answer},
+                    )
+                }
+            ),
+            "train": train.model_copy(update={"rewards": tuple(map(_with_digest, train.rewards))}),
+        }
+    )
+
+
+def _code_digest(group: str, named: Mapping[str, str | None]) -> str | None:
+    codes = {
+        key: code_of(find_function(text, key=key, group=group))
+        for key, text in named.items()
+        if text is not None
+    }
+    return digest_json(codes) if codes else None
+
+
+def _with_digest(reward: RewardParams) -> RewardParams:
+    if reward.function is None:
+        return reward
+    found = find_function(reward.function, key="train.rewards.function", group=REWARDS)
+    return reward.model_copy(update={"code_digest": code_of(found)})
 
 
 def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:

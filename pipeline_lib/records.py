@@ -42,6 +42,8 @@ class Problem:
     turns: tuple[tuple[str, str], ...] = ()
     """Role and content of each message, if messages ask; the last is the user's. ``question`` is their text, without
     the system's."""
+    is_whole_prompt: bool = False
+    """The messages are the prompt as it is, without an answer format behind them."""
     where: str = field(default="", compare=False)
     """Place in its source, for errors; not part of the row."""
 
@@ -61,6 +63,7 @@ class Problem:
             "solution": self.solution,
             "columns": json.dumps(dict(self.columns), sort_keys=True) if self.columns else None,
             **({"turns": json.dumps(self.turns)} if self.turns else {}),
+            **({"is_whole_prompt": True} if self.is_whole_prompt else {}),
         }
 
     @classmethod
@@ -74,6 +77,7 @@ class Problem:
             solution=row["solution"],
             columns=json.loads(row.get("columns") or "{}"),
             turns=tuple((role, text) for role, text in json.loads(row.get("turns") or "[]")),
+            is_whole_prompt=bool(row.get("is_whole_prompt")),
         )
 
 

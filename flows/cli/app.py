@@ -50,6 +50,10 @@ GROUPS = {
         "Data from outside the repository: looked at, or imported under DVC.",
         ("files.data_check:check", "files.data:import_"),
     ),
+    "task": (
+        "A task of your own in one file: problems, prompt, verifier, reward.",
+        ("files.task:new", "files.task:check"),
+    ),
     "prr": (
         "Parallel latent branches (PRR): data in the files of TRM and HRM, training, evaluation.",
         (

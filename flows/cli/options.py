@@ -74,10 +74,18 @@ class ParamsOptions:
         ),
     ] = ()
 
+    task: Annotated[
+        str | None,
+        Parameter(
+            help="A task of your own, FILE.py, an installed module or an entry point; see `reasonloop task new`."
+        ),
+    ] = None
+
     def load(self, given: Mapping[str, object] = MappingProxyType({})) -> Params:
         """Read and check the params; options that are ``given``, by key, override them."""
+        chosen = given if self.task is None else {"prepare.dataset": self.task, **given}
         options = [
-            f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None
+            f"{key}={json.dumps(value)}" for key, value in chosen.items() if value is not None
         ]
         overrides = [*self.overrides, *options]
         return load_params(self.params_file, profile=self.profile, overrides=overrides)

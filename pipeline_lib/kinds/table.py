@@ -9,9 +9,12 @@ from pipeline_lib.kinds.code import CODE
 from pipeline_lib.kinds.countdown import COUNTDOWN
 from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.math import MATH
+from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.program import PROGRAM
 
-KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (MATH, COUNTDOWN, CODE, ARC, PROGRAM)}
+KINDS: Mapping[str, Kind[Any]] = {
+    kind.name: kind for kind in (MATH, COUNTDOWN, CODE, ARC, PROGRAM, OWN)
+}
 _BY_GOLD: Mapping[type[Gold], Kind[Any]] = {kind.gold: kind for kind in KINDS.values()}
 
 

@@ -91,6 +91,11 @@ class PrepareParams(DataParams):
     """The data set and the sizes of its splits."""
 
     dataset: str = "countdown"
+    prompt: str | None = None
+    """A template, as in ``Solve: {question}``, with the names of further columns, or FILE.py:function from a problem to
+    a text or messages; null: question and answer format, or the compact prompt of the kind."""
+    code_digest: str | None = None
+    """Of a task of your own and of a prompt by a function; it is read from their files."""
     max_steps: Count | None = None
     """GSM8K: only problems whose solution has at most this number of calculations; null: all."""
     train_problems: Count = 8000
@@ -210,11 +215,28 @@ class CodeLimits(Section):
     tier: Literal["auto", "namespace", "landlock", "docker"] = "auto"
 
 
+class OwnLimits(Section):
+    """Limits of one call of a function of your own."""
+
+    timeout_s: Positive = 10.0
+    """Seconds; a call that reaches them is not scored."""
+    memory_mb: Count = 1024
+    """Beside what its file takes when it is imported."""
+
+
 class VerifyParams(Section):
-    """Limits of the verifiers."""
+    """Limits of the verifiers, and a verifier of your own."""
 
     math: MathLimits = MathLimits()
     code: CodeLimits = CodeLimits()
+    own: OwnLimits = OwnLimits()
+    verifier: str | None = None
+    """FILE.py:function, module:function or an entry point of reasonloop.verifiers, from the answer of a problem and a
+    text to True, False, None (not scored) or a score in [0, 1]; null: the verifier of the problem's kind."""
+    answer: str | None = None
+    """The same, from a text to the answer that a vote counts; null: the form of the problem's kind."""
+    code_digest: str | None = None
+    """Of both functions; it is read from their files."""
 
 
 class BuildParams(Section):

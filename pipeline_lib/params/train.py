@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import override
 
-from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole
+from pipeline_lib.params.sections import Count, Fraction, Positive, Rate, Section, Whole, repetition
 
 
 class Method(StrEnum):
@@ -76,6 +76,18 @@ class PpoParams(Section):
     """Minibatches, with one update each, per pass over a rollout batch."""
 
 
+class RewardParams(Section):
+    """A part of the reward of an online method."""
+
+    name: str
+    """In metrics."""
+    function: str | None = None
+    """FILE.py:function, module:function or an entry point of reasonloop.rewards; null: the verified reward."""
+    weight: float = 1.0
+    code_digest: str | None = None
+    """Of the function; it is read from its file."""
+
+
 class TrainParams(Section):
     """One round of training."""
 
@@ -117,11 +129,19 @@ class TrainParams(Section):
     """Train a control: the base on worked solutions alone, with as much compute as the loop."""
     threads: Count = 1
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
+    rewards: tuple[RewardParams, ...] = ()
+    """Of online methods; several are standardized within their group each, with these weights (GDPO; grpo and rloo).
+    Empty: the verified reward alone."""
     lora: LoraParams = LoraParams()
     ppo: PpoParams = PpoParams()
 
     @override
     def faults(self) -> Iterator[str]:
+        yield from repetition(rewards=[one.name for one in self.rewards])
+        if self.rewards and self.method not in ONLINE:
+            yield f"rewards; method={self.method.value} has none: set an online method, as method=grpo"
+        if len(self.rewards) > 1 and self.method not in _GROUP_RELATIVE:
+            yield f"rewards; method={self.method.value} takes one, {len(self.rewards)} are for grpo and rloo"
         needs_group = self.method in _GROUP_RELATIVE or self.advantage is not None
         if needs_group and self.group_size < 2:
             needing = f"advantage={self.advantage}" if self.advantage else self.method.value.upper()

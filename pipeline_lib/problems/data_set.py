@@ -41,13 +41,19 @@ class RawRow:
         """The value under the first of ``names``; BadInputError if it is missing, or not of this form."""
         name = next(filter(self.has, names), None)
         if name is None:
-            is_there = any(name in self.fields for name in names)
-            missing = f"missing; the row has {', '.join(sorted(self.fields))}"
-            raise self.error(" or ".join(names), "it is empty" if is_there else missing)
+            raise self.missing(names)
         try:
             return form.validate_python(self.fields[name])
         except ValidationError as error:
             raise self.error(name, first_fault(error)) from error
+
+    def missing(self, names: Sequence[str]) -> BadInputError:
+        """The error of a row with a value under none of ``names``."""
+        empty = next((name for name in names if name in self.fields), None)
+        if empty is not None:
+            return self.error(empty, "it is empty")
+        complaint = f"missing; the row has {', '.join(sorted(self.fields))}"
+        return self.error(" or ".join(names), complaint)
 
     def has(self, name: str) -> bool:
         """True if there is a value under ``name``; a blank text is none."""

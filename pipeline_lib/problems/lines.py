@@ -115,7 +115,7 @@ def problem_of_row(
         fields |= _code_fields(row, used["tests"])
     else:
         fields |= {"gold": row.fields.get(used["answer"]), "tests": row.fields.get(used["tests"])}
-    gold = _gold(row, kind, fields)
+    gold = _gold(row, kind, fields, columns["answer"])
     content = [turns or question, kind.name, kind.write_line(gold)]
     made = (
         f"{id_prefix}-{row.index}" if form is _PUBLISHED else digest_json(content)[:_ID_CHARACTERS]
@@ -222,8 +222,10 @@ def _called_names(node: ast.AST) -> Iterator[str]:
         yield from _called_names(child)
 
 
-def _gold(row: RawRow, kind: Kind[Any], fields: Mapping[str, Any]) -> Gold:
-    """The gold. Lists and numbers may be JSON in a text, as in a CSV."""
+def _gold(
+    row: RawRow, kind: Kind[Any], fields: Mapping[str, Any], answers: Sequence[str]
+) -> Gold:
+    """The gold, of an answer under one of ``answers``. Lists and numbers may be JSON in a text, as in a CSV."""
     gold: Gold
     try:
         try:
@@ -231,6 +233,8 @@ def _gold(row: RawRow, kind: Kind[Any], fields: Mapping[str, Any]) -> Gold:
         except ValidationError:
             gold = kind.read_line({name: _decoded(value) for name, value in fields.items()})
     except ValidationError as error:
+        if error.errors()[0]["loc"][:1] == ("gold",) and fields.get("gold") is None:
+            raise row.missing(answers) from error
         raise row.error(kind.name, first_fault(error, unnamed="gold")) from error
     return gold
 

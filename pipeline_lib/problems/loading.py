@@ -7,7 +7,7 @@ import glob
 import itertools
 import pathlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pipeline_lib.errors import BadInputError, Faults, suggestion
@@ -15,6 +15,7 @@ from pipeline_lib.params.paths import LINES, DataParams
 from pipeline_lib.problems import arc_grids, code_cases, countdown, row_parsers, word_problems
 from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows, is_saved
 from pipeline_lib.problems.lines import lines_data_set
+from pipeline_lib.problems.own_task import task_of
 from pipeline_lib.records import Problem
 from pipeline_lib.terminal_text import one_line
 
@@ -44,21 +45,31 @@ _HUB_ID = re.compile(r"([\w-][\w.-]*/[\w-][\w.-]*)(?::([\w.-]+))?")
 """Owner and name, and the config of one that has several."""
 
 
-def find_data_set(name: str, *, others: tuple[str, ...] = ()) -> DataSet:
+def is_data_set(name: str) -> bool:
+    """True for a data set that is generated or loaded, and for its rows of some days."""
+    return name in GENERATED or name.partition("@")[0] in DATA_SETS
+
+
+def find_data_set(name: str) -> DataSet:
     """The data set of that name, or its rows of some days by ``NAME@FIRST..LAST``; BadInputError if there is none."""
     base, at, window = name.partition("@")
     if base not in DATA_SETS:
-        known = (*others, *DATA_SETS)
-        shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
-        close = suggestion(name, known) or ";"
-        raise BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")
+        raise _unknown(name, [*DATA_SETS])
     return DATA_SETS[base].of_days(window) if at else DATA_SETS[base]
 
 
 def check_data_set(name: str) -> None:
-    """Raise BadInputError with the names if ``name`` is no data set that is generated or loaded."""
-    if name not in GENERATED:
-        find_data_set(name, others=GENERATED)
+    """Raise BadInputError with the names if ``name`` is no data set, nor a task."""
+    if name.partition("@")[0] in DATA_SETS:
+        find_data_set(name)
+    elif name not in GENERATED and task_of(name) is None:
+        raise _unknown(name, [*GENERATED, *DATA_SETS])
+
+
+def _unknown(name: str, known: Sequence[str]) -> BadInputError:
+    shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
+    close = suggestion(name, known) or ";"
+    return BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")
 
 
 def source_of(name: str, source: str | None, *, key: str = "prepare.source") -> str:

@@ -9,16 +9,19 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.kind import GoldProblem
+from pipeline_lib.own.code import Source
 from pipeline_lib.params.evaluate import EvaluationSet
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.problems.loading import (
     find_data_set,
+    is_data_set,
     load_evaluation_set,
     load_splits,
     source_of,
 )
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
+from pipeline_lib.problems.own_task import task_of, task_problems, with_prompts
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.seeding import child_seed
 
@@ -76,9 +79,12 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
     elif is_words:
         drawn = word_problems.splits(params.word_problems, seed=seed, counts=wanted)
+    elif task := None if is_data_set(params.dataset) else task_of(params.dataset):
+        drawn, removed = _of_task(task, wanted, seed)
     else:
         pools, removed = _clean(params, gold_problem)
         drawn = _divide(params, pools, wanted, seed)
+    drawn = {split: with_prompts(some, params.prompt) for split, some in drawn.items()}
     test, training = drawn["test"], [*drawn["train"], *drawn["bootstrap"]]
     return Splits(
         bootstrap=tuple(drawn["bootstrap"]),
@@ -95,6 +101,32 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
             unseen_templates=word_problems.unseen_templates(test, training) if is_words else None,
         ),
     )
+
+
+_SPARE = 2
+"""Rows that are asked of a task per wanted problem, as some may repeat others."""
+
+
+def _of_task(
+    task: Source, wanted: Mapping[str, int], seed: int
+) -> tuple[dict[str, list[Problem]], dict[str, Any]]:
+    """Problems of a task by split, in its order, each question in one split; and the fields of a `SplitReport`."""
+    found = task_problems(task, {split: _SPARE * n for split, n in wanted.items()}, seed=seed)
+    drawn: dict[str, list[Problem]] = {}
+    seen: set[str] = set()
+    repeated = 0
+    for split in ("test", "train", "bootstrap"):
+        drawn[split] = []
+        for problem in found.get(split, []):
+            question = normalized_question(problem.question)
+            if question in seen:
+                repeated += 1
+            elif len(drawn[split]) < wanted[split]:
+                drawn[split].append(problem)
+                seen.add(question)
+        if not drawn[split] and split != "bootstrap":
+            raise BadInputError(f"{task.file}: problems({split!r}, {seed}) gives none of its own")
+    return drawn, {"loaded": {}, "duplicates": repeated, "unusable_golds": ()}
 
 
 def split_notes(report: Mapping[str, Any], *, section: str = "prepare") -> dict[str, str]:

@@ -24,11 +24,12 @@ def conversation(problem: Problem, chat_format: ChatFormat) -> list[Message]:
 
 
 def messages_in_words(problem: Problem) -> list[Message]:
-    """The messages of the problem, or its question; the last one ends with the requested answer format."""
+    """The messages of the problem, or its question; the last one ends with the requested answer format, if any."""
     *before, (_, asked) = problem.turns or ((Role.USER, problem.question),)
+    wanted = "" if problem.is_whole_prompt else problem.kind.instruction
     return [
         *(Message(role=Role(role), content=content) for role, content in before),
-        Message.user(f"{asked}\n\n{problem.kind.instruction}"),
+        Message.user(f"{asked}\n\n{wanted}" if wanted else asked),
     ]
 
 
@@ -77,6 +78,8 @@ def stops(chat_format: ChatFormat | None, examples: Sequence[Problem]) -> tuple[
 
 
 def _plain(problem: Problem) -> str:
+    if problem.is_whole_prompt:
+        return instruction(problem)
     compact_prompt = problem.kind.compact_prompt
     return compact_prompt(problem.gold) if compact_prompt else f"{instruction(problem)}\n\n"
 

@@ -53,8 +53,11 @@ def code_digest(module: str) -> str:
 
 
 def _syntax(path: pathlib.Path) -> str:
-    """The syntax tree without positions and docstrings, including docstrings of attributes."""
-    tree = ast.parse(path.read_bytes(), filename=str(path))
+    return syntax_of(ast.parse(path.read_bytes(), filename=str(path)))
+
+
+def syntax_of(tree: ast.AST) -> str:
+    """The syntax tree without positions and docstrings, including docstrings of attributes; they leave ``tree``."""
     for node in ast.walk(tree):
         if isinstance(node, _WITH_DOCSTRINGS):
             node.body = [statement for statement in node.body if not _is_docstring(statement)]

@@ -18,7 +18,7 @@ from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
-from pipeline_lib.params.train import Method, TrainParams
+from pipeline_lib.params.train import Method, RewardParams, TrainParams
 from pipeline_lib.records import Path, Problem
 from pipeline_lib.store import manifests
 from pipeline_lib.store.checkpoints import work_folder
@@ -27,6 +27,7 @@ from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.train.offline import dpo, sft
 from pipeline_lib.train.online import grpo, rewards
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
+from pipeline_lib.train.online.own_rewards import own_rewards
 from pipeline_lib.train.online.rollouts import (
     EndpointRollouts,
     PathSource,
@@ -197,10 +198,14 @@ def _ppo_phases(request: TrainingRequest, stack: ExitStack) -> list[Phase]:
 def _rewards(request: TrainingRequest, stack: ExitStack) -> rewards.Rewards:
     verifier = stack.enter_context(open_verifier(request.verify))
     golds = {problem.id: problem.gold for problem in request.problems}
-    make = request.make_rewards or rewards.verified_alone
-    made = make(rewards.make_verified_reward(golds, verifier), verifier)
-    functions = [rewards.with_columns(one, request.problems) for one in made.functions]
-    return replace(made, functions=functions)
+    verified = rewards.make_verified_reward(golds, verifier)
+    if request.make_rewards is not None:
+        return request.make_rewards(verified, verifier)
+    problems = {problem.id: problem for problem in request.problems}
+    return own_rewards(
+        request.params.rewards or [RewardParams(name="verified")],
+        verified, problems, verifier, request.verify.own, stack,
+    )  # fmt: skip
 
 
 def _online_phases(request: TrainingRequest, make_trainer: MakeTrainer) -> list[Phase]:

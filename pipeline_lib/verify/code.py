@@ -8,12 +8,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from pipeline_lib.killable.pool import Pool
 from pipeline_lib.kinds.code import CodeGold, entry_name
 from pipeline_lib.kinds.program import ProgramGold, agrees
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verdicts import Status, Verdict, timed_verdict
 from pipeline_lib.verify.answer_text import FencedBlock, fenced_blocks, strip_reasoning, unix_lines
-from pipeline_lib.verify.pool import Pool
 from pipeline_lib.verify.sandbox.client import EXITED, RunReport, TestSuite
 from pipeline_lib.verify.sandbox.tiers import Sandbox, open_named_tier, open_tier
 
@@ -104,7 +104,7 @@ def _defined(program: str) -> set[str]:
 
 
 class CodeJudge:
-    """Judges programs sequentially in a tier that passed its self-test; a `verify.pool.Worker`."""
+    """Judges programs sequentially in a tier that passed its self-test; a `killable.pool.Worker`."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox

@@ -8,17 +8,19 @@ shards, and the grouping of texts by their answer for self-consistency voting.
 import atexit
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.kinds.kind import Gold, Kind
+from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.table import kind_of
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Path, Problem, Row
 from pipeline_lib.verdicts import Status, Verdict
-from pipeline_lib.verify.judges import Judge, answer_form, judge_opener
+from pipeline_lib.verify.judges import AnswerForm, Judge, answer_form, judge_opener
+from pipeline_lib.verify.own import OwnAnswers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class Verifier(ExitStack):
         self._params = params
         self._workers = workers
         self._judges: dict[Kind[Any], Judge[Any]] = {}
+        self._answers: AnswerForm | None = None
 
     def judge(self, items: Sequence[Item]) -> list[Verdict]:
         """One verdict per item, in order.
@@ -50,7 +53,8 @@ class Verifier(ExitStack):
         by_kind: dict[Kind[Any], dict[int, tuple[Gold, str]]] = {}
         for position, item in enumerate(items):
             if item.text is not None and item.failure is None:
-                by_kind.setdefault(kind_of(item.gold), {})[position] = (item.gold, item.text)
+                kind = OWN if self._params.verifier else kind_of(item.gold)
+                by_kind.setdefault(kind, {})[position] = (item.gold, item.text)
         for kind, pairs in by_kind.items():
             if kind not in self._judges:
                 opened = judge_opener(kind)(self._params, workers=self._workers)
@@ -60,6 +64,19 @@ class Verifier(ExitStack):
             for position, verdict in zip(pairs, judged, strict=True):
                 verdicts[position] = verdict
         return verdicts
+
+    def answer_form(self, kind: Kind[Any]) -> AnswerForm | None:
+        """The function that extracts answers of ``kind``; None if they are never equal."""
+        if self._params.answer is None:
+            return answer_form(kind)
+        if self._answers is None:
+            self._answers = self.enter_context(OwnAnswers(self._params.answer, self._params.own))
+            self.callback(setattr, self, "_answers", None)
+        return self._answers
+
+    def equality_trial(self, kind: Kind[Any]) -> Callable[[str, str], tuple[Gold, str]] | None:
+        """As of the kind; answers in a form of the user's are equal if they are the same string."""
+        return kind.equality_trial if self._params.answer is None else None
 
 
 def _without_text(failure: str | None) -> Verdict:
@@ -156,9 +173,9 @@ class AnswerBook:
     """
 
     def __init__(self, *, kind: Kind[Any], verifier: Verifier) -> None:
-        self._trial = kind.equality_trial
+        self._trial = verifier.equality_trial(kind)
         self._verifier = verifier
-        self._form_of = answer_form(kind) or (
+        self._form_of = verifier.answer_form(kind) or (
             lambda text: f"{len(self._first)}: {text}" if text.strip() else None
         )
         self._number_of: dict[str, int] = {}  # by form

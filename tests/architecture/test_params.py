@@ -64,9 +64,13 @@ def unused_keys(params: Params) -> list[str]:
     return [key for key, fields in section_fields(params).items() if reads.isdisjoint(fields)]
 
 
+FILLED = ["verify.code_digest"]
+"""Digests that the reader of params fills in, for the keys of stages."""
+
+
 def test_every_param_is_used():
     """Every dotted key is read by code outside the models of the params."""
-    assert unused_keys(Params()) == []
+    assert unused_keys(Params()) == FILLED
 
 
 def test_unused_key_is_found_whatever_its_last_name():
@@ -140,7 +144,7 @@ def test_params_file_names_every_key():
         }
 
     differing = ("pacore.train", "classmate.prepare", "classmate.bootstrap", "classmate.train")
-    unwritten = keys(known) - keys(written)
+    unwritten = keys(known) - keys(written) - {*FILLED}
     assert keys(written) <= keys(known)
     assert all(key.startswith(differing) for key in unwritten)
     assert {key.partition(".")[2] for key in unwritten} <= keys(written)

@@ -77,13 +77,13 @@ DAMAGE = {
     "empty question": (
         "d.jsonl",
         lines({**OTHER, "question": " "}),
-        "d.jsonl:2: 'question or problem or prompt or messages': it is",
+        "d.jsonl:2: 'question': it is",
     ),
-    "empty cell": ("d.csv", b"question,answer\n1+1?,2\n,3\n", "d.csv:3: 'question or problem"),
+    "empty cell": ("d.csv", b"question,answer\n1+1?,2\n,3\n", "d.csv:3: 'question': it is empty"),
     "empty answer": (
         "d.jsonl",
         lines({**OTHER, "answer": ""}),
-        "d.jsonl:2: 'answer or gold': it is empty",
+        "d.jsonl:2: 'answer': it is empty",
     ),
     "repeated id": (
         "d.jsonl",

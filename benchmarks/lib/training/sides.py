@@ -34,7 +34,7 @@ from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.online import grpo
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
-from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
+from pipeline_lib.train.online.rewards import Rewards, make_verified_reward
 from pipeline_lib.train.online.rollouts import make_rollout_func
 from pipeline_lib.train.phases import Phase, Row, Schedule, TrainContext, order_rows, run_phase
 from pipeline_lib.train.trainer_settings import TrainerSettings, silence_libraries
@@ -177,9 +177,13 @@ def grpo_ours(job: Job, meter: Meter) -> None:
         make_trainer = grpo.trainer_factory(
             prompt_rows(problems, shown=case.shown),
             TrainParams(method=Method.GRPO, group_size=case.group_size),
-            rewards=verified_alone(
-                make_verified_reward({problem.id: problem.gold for problem in problems}, verifier),
-                verifier,
+            rewards=Rewards(
+                functions=[
+                    make_verified_reward(
+                        {problem.id: problem.gold for problem in problems}, verifier
+                    )
+                ],
+                weights=[1.0],
             ),
             make_rollouts=lambda _source: make_rollout_func(live),
             max_new_tokens=case.max_new_tokens,

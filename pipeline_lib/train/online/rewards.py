@@ -4,7 +4,6 @@ The verified reward is the strict verdict on a path as 1 or 0, None without a ve
 training unless the request makes others of it.
 """
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from statistics import fmean
 from typing import Any
 
 from pipeline_lib.kinds.kind import Gold
-from pipeline_lib.records import Problem
 from pipeline_lib.verify.dispatch import Item, Verifier
 
 RewardFunction = Callable[..., list[float | None]]
@@ -42,11 +40,6 @@ MakeRewards = Callable[[RewardFunction, Verifier], Rewards]
 """From the verified reward and its verifier to the rewards of a training."""
 
 
-def verified_alone(verified: RewardFunction, _verifier: Verifier) -> Rewards:
-    """The verified reward as the only part."""
-    return Rewards(functions=[verified], weights=[1.0])
-
-
 def make_verified_reward(golds: Mapping[str, Gold], verifier: Verifier) -> RewardFunction:
     """A reward function: 1 for a strictly correct path, 0 for a wrong one, None without a verdict.
 
@@ -72,19 +65,6 @@ def make_verified_reward(golds: Mapping[str, Gold], verifier: Verifier) -> Rewar
         ]
 
     return verified
-
-
-def with_columns(function: RewardFunction, problems: Sequence[Problem]) -> RewardFunction:
-    """``function``, called with the further columns of the problems, too; None for a problem without one."""
-    columns_of = {problem.id: problem.columns for problem in problems}
-    names = {name for columns in columns_of.values() for name in columns}
-
-    @functools.wraps(function)
-    def rewarded(*, problem_id: Sequence[str], **given: Any) -> list[float | None]:
-        further = {name: [columns_of[one].get(name) for one in problem_id] for name in names}
-        return function(**{**further, **given, "problem_id": problem_id})
-
-    return rewarded
 
 
 def share_equal_groups(rewards: Sequence[float | None], group_size: int) -> float:

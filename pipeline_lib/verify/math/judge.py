@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Self
 
+from pipeline_lib.killable.pool import Pool
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.paths import MathLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict, not_judged, timed_verdict
@@ -22,12 +23,11 @@ from pipeline_lib.verify.math.exact.quantity import is_quantity
 from pipeline_lib.verify.math.extraction import MathRule, extract
 from pipeline_lib.verify.math.workers import (
     UNSETTLED,
-    Forker,
     MathWorker,
     Question,
     Reply,
+    math_forker,
 )
-from pipeline_lib.verify.pool import Pool
 
 MAX_SHOWN_CHARS = 200
 _NO_ANSWER = re.compile(
@@ -61,8 +61,8 @@ class MathJudge:
     """Judges completions against golds; a context manager."""
 
     def __init__(self, limits: MathLimits, *, workers: int) -> None:
-        self._forker = Forker(limits)
-        self._pool = Pool(lambda: MathWorker(self._forker), num_workers=workers)
+        self._forker = math_forker(limits)
+        self._pool = Pool(lambda: MathWorker(self._forker, limits), num_workers=workers)
         self._memo: dict[Question, Reply] = {}
 
     def __enter__(self) -> Self:

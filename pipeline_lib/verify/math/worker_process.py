@@ -1,30 +1,22 @@
 """Worker program: compares answers with SymPy, in processes that may be killed at any time.
 
-Started by exec (``python -m pipeline_lib.verify.math.worker_process FD LIMITS``), so
-it inherits no threads, locks or signal handlers. It imports SymPy once and forks a worker for every
-socket that `pool` sends. Workers die with this process, which ends when the parent's end of the
-control socket closes, however the parent died.
+Started as ``python -m pipeline_lib.verify.math.worker_process FD LIMITS``; it imports SymPy once, before it forks.
 """
 
-import ctypes
 import gc
 import json
-import os
 import pathlib
 import re
-import resource
 import signal
 import socket
 import sys
 from enum import Enum
 from types import FrameType
-from typing import Any, NoReturn
 
+from pipeline_lib.killable.program import serve
 from pipeline_lib.verdicts import Status
 from pipeline_lib.verify.math.exact.comparison import AmbiguousError
 
-MAX_MESSAGE_BYTES = 1 << 16
-_PR_SET_PDEATHSIG = 1
 _NEARLY = 0.9
 _MAX_INT_DIGITS = 50_000
 # SymPy imports and caches on first use; doing so before the fork saves it in every worker.
@@ -65,38 +57,15 @@ def main() -> None:
     for gold, answer in _WARM_UP:
         _answer(gold, answer, soft_timeout_s=_WARM_UP_TIMEOUT_S)
     gc.freeze()
-    control.send(b"ready")
-    own_pid = os.getpid()
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
-        if not data:
-            return
-        if not descriptors:
-            # Not reaped yet, so the pid cannot have been reused.
-            os.kill(int(data), signal.SIGKILL)
-            os.waitpid(int(data), 0)
-        elif child := os.fork():
-            os.close(descriptors[0])
-            control.send(str(child).encode())
-        else:
-            control.close()
-            _work(socket.socket(fileno=descriptors[0]), parent_pid=own_pid, limits=limits)
-
-
-def _work(questions: socket.socket, *, parent_pid: int, limits: dict[str, Any]) -> NoReturn:
-    """Answer questions until the parent of all closes the socket."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent_pid:
-        os._exit(1)
     memory_bytes = int(limits["memory_mb"]) << 20
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    while data := questions.recv(MAX_MESSAGE_BYTES):
-        outcome = _answer(*json.loads(data), soft_timeout_s=limits["soft_timeout_s"])
+
+    def reply(message: bytes) -> bytes:
+        outcome = _answer(*json.loads(message), soft_timeout_s=limits["soft_timeout_s"])
         if outcome in {Outcome.DIFFERENT, Outcome.UNPARSED} and _was_short_of(memory_bytes):
             outcome = Outcome.MEMORY
-        questions.send(outcome.name.encode())
-    os._exit(0)
+        return outcome.name.encode()
+
+    serve(control, reply, memory_bytes=lambda: memory_bytes)
 
 
 def _was_short_of(memory_bytes: int) -> bool:

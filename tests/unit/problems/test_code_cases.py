@@ -338,7 +338,7 @@ DAMAGE = {
             "'input_output': expected as many",
         ),
         ({"solutions": '"f"'}, "'solutions': Input should be a valid list"),
-        ({"problem_id": None}, "'problem_id or id': it is empty"),
+        ({"problem_id": None}, "'problem_id': it is empty"),
     ],
 }
 

@@ -17,6 +17,7 @@ from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.kinds.own import OwnGold
 from pipeline_lib.kinds.program import ProgramGold
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.evaluate import EvaluationSet
@@ -79,6 +80,7 @@ GOLDS = {
         CodeGold(entry_point="f", tests="assert f(1) == 1"),
     ),
     "arc": ({"answer": [[1, 2], [3, 4]], "id": "p/0"}, ArcGold(output=((1, 2), (3, 4)))),
+    "own": ({"answer": "abc"}, OwnGold(answer='"abc"')),
     "program": (
         {"tests": [{"input": "1", "output": "2"}]},
         ProgramGold(tests=(("1", "2"),)),

@@ -119,7 +119,7 @@ BAD_ROWS = [
         {"problem": "1+1?", "answer": float("nan")},
         "'answer': expected a string or a finite number, got nan",
     ),
-    ({"problem": " \n", "answer": "1"}, "'question or problem or prompt or messages': it is empty"),
+    ({"problem": " \n", "answer": "1"}, "'problem': it is empty"),
     ({"problem": "1+1?"}, "'answer or gold': missing"),
 ]
 

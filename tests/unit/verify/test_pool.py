@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.errors import ReasonloopError
-from pipeline_lib.verify.pool import MAX_STRAGGLERS, STRAGGLER_AFTER_S, Pool, seconds_to_slot
+from pipeline_lib.killable.pool import MAX_STRAGGLERS, STRAGGLER_AFTER_S, Pool, seconds_to_slot
 
 NOW = 100.0
 STEP = 1e-6

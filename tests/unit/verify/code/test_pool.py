@@ -2,11 +2,11 @@
 
 import psutil
 
+from pipeline_lib.killable.pool import MAX_STRAGGLERS, Pool
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.params.paths import CodeLimits, VerifyParams
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.code import CodeJudge, open_judge
-from pipeline_lib.verify.pool import MAX_STRAGGLERS, Pool
 from tests.unit.verify.code_judge import open_code_judge
 
 GOLD = CodeGold(entry_point="f", tests="assert f(2) == 4\nassert f(3) == 6")

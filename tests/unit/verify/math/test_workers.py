@@ -12,18 +12,17 @@ import psutil
 import pytest
 
 from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.killable import client
+from pipeline_lib.killable.client import MAX_RESTARTS, RECYCLE_AFTER, Lost
+from pipeline_lib.killable.pool import STRAGGLER_AFTER_S, Pool
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verify.math import workers
 from pipeline_lib.verify.math.worker_process import Outcome
 from pipeline_lib.verify.math.workers import (
-    MAX_RESTARTS,
     MAX_STRETCH,
-    RECYCLE_AFTER,
-    Forker,
     MathWorker,
     Question,
+    math_forker,
 )
-from pipeline_lib.verify.pool import STRAGGLER_AFTER_S, Pool
 from tests.unit.verify.processes import eventually, gone
 
 EQUAL = Question(gold="x^2-1", answer="(x-1)(x+1)")
@@ -45,8 +44,9 @@ SLOW = _equal_when_expanded(60)  # minutes
 @contextlib.contextmanager
 def opened(**limits):
     """One worker with these limits; all its processes end with the context."""
-    forker = Forker(MathLimits(**limits))
-    worker = MathWorker(forker)
+    chosen = MathLimits(**limits)
+    forker = math_forker(chosen)
+    worker = MathWorker(forker, chosen)
     try:
         yield worker
     finally:
@@ -102,8 +102,9 @@ def test_a_limit_ends_a_question_and_a_new_process_goes_on(limits, outcome):
 def test_a_slow_question_that_has_an_answer_gets_it():
     """A straggler that reaches no deadline is judged like any other item, after the others."""
     long = _equal_when_expanded(6)  # over a second
-    forker = Forker(MathLimits(soft_timeout_s=60.0, hard_timeout_s=120.0))
-    with Pool(lambda: MathWorker(forker), num_workers=1) as pool:
+    limits = MathLimits(soft_timeout_s=60.0, hard_timeout_s=120.0)
+    forker = math_forker(limits)
+    with Pool(lambda: MathWorker(forker, limits), num_workers=1) as pool:
         slow, *others = pool.judge([long, *[EQUAL] * 5])
     forker.close()
     assert [reply.outcome for reply in (slow, *others)] == [Outcome.EQUAL] * 6
@@ -115,9 +116,9 @@ def test_waiting_for_a_core_is_not_counted(goes_on):
     """Stopped for longer than both deadlines it answers all the same; for good, it is given up."""
     with opened(soft_timeout_s=0.4, hard_timeout_s=0.4) as worker:
         worker.answer(EQUAL)
-        os.kill(worker.pid, signal.SIGSTOP)
+        os.kill(worker.process.pid, signal.SIGSTOP)
         if goes_on:
-            threading.Timer(0.8, os.kill, (worker.pid, signal.SIGCONT)).start()
+            threading.Timer(0.8, os.kill, (worker.process.pid, signal.SIGCONT)).start()
         reply = worker.answer(EQUAL)
         assert reply.outcome is (Outcome.EQUAL if goes_on else Outcome.TIMEOUT)
         assert goes_on or reply.seconds >= MAX_STRETCH * 0.4
@@ -127,16 +128,16 @@ def test_waiting_for_a_core_is_not_counted(goes_on):
 def test_a_process_is_replaced_after_its_share(worker):
     """The last question of its share ends it."""
     worker.answer(EQUAL)
-    before, worker.num_judged = worker.pid, RECYCLE_AFTER - 1
+    before, worker.process.num_answered = worker.process.pid, RECYCLE_AFTER - 1
     assert _outcomes(worker, [EQUAL, EQUAL]) == [Outcome.EQUAL] * 2
-    assert worker.pid != before
+    assert worker.process.pid != before
 
 
 @pytest.mark.parametrize("name", ["process", "forker"])
 def test_a_killed_process_costs_nothing(worker, name):
     """It is found out, and its question asked again; processes die with the one that forks them."""
     worker.answer(EQUAL)
-    process = psutil.Process(worker.pid)
+    process = psutil.Process(worker.process.pid)
     os.kill(process.pid if name == "process" else process.ppid(), signal.SIGKILL)
     assert eventually(lambda: gone([process]))
     assert _outcomes(worker, [EQUAL, DIFFERENT]) == [Outcome.EQUAL, Outcome.DIFFERENT]
@@ -146,17 +147,17 @@ def test_a_forker_killed_in_the_middle_costs_nothing():
     """A question in hand when everything dies is asked again."""
     with opened(soft_timeout_s=2.0, hard_timeout_s=60.0) as worker:
         worker.answer(EQUAL)
-        forker = psutil.Process(worker.pid).ppid()
+        forker = psutil.Process(worker.process.pid).ppid()
         threading.Timer(0.5, os.kill, (forker, signal.SIGKILL)).start()
         assert _outcomes(worker, [SLOW, EQUAL]) == [Outcome.TIMEOUT, Outcome.EQUAL]
-        assert psutil.Process(worker.pid).ppid() != forker
+        assert psutil.Process(worker.process.pid).ppid() != forker
 
 
 def test_a_process_that_dies_twice_is_our_failure(monkeypatch):
     """Of a question that kills each process nothing is known."""
     with opened() as worker:
         worker.answer(EQUAL)
-        monkeypatch.setattr(worker, "_outcome", lambda *_: Outcome.CRASHED)
+        monkeypatch.setattr(worker.process, "_reply", lambda *_: Lost.CRASHED)
         assert worker.answer(EQUAL).outcome is Outcome.CRASHED
 
 
@@ -178,15 +179,18 @@ class DyingForkers:
 @pytest.mark.parametrize("count", [1, MAX_RESTARTS])
 def test_a_forker_killed_while_it_starts_is_started_again(monkeypatch, count):
     """Before its first word: the questions get their answers from the next one."""
-    monkeypatch.setattr(workers.subprocess, "Popen", DyingForkers(count))
+    monkeypatch.setattr(client.subprocess, "Popen", DyingForkers(count))
     with opened() as worker:
         assert _outcomes(worker, [EQUAL, DIFFERENT]) == [Outcome.EQUAL, Outcome.DIFFERENT]
 
 
 def test_a_forker_that_never_starts_is_our_error(monkeypatch):
     """One line that says what to look at."""
-    monkeypatch.setattr(workers.subprocess, "Popen", DyingForkers(100))
-    with opened() as worker, pytest.raises(ReasonloopError, match=r"worker_process 0 \{\}` shows"):
+    monkeypatch.setattr(client.subprocess, "Popen", DyingForkers(100))
+    with (
+        opened() as worker,
+        pytest.raises(ReasonloopError, match=r"worker_process 0 '\{.*\}'` shows"),
+    ):
         worker.answer(EQUAL)
 
 
@@ -224,12 +228,13 @@ def test_closing_twice_and_asking_again(worker):
 _ORPHAN = """
 import os, signal, threading, time
 from pipeline_lib.params.paths import MathLimits
-from pipeline_lib.verify.math.workers import Forker, MathWorker, Question
-forker = Forker(MathLimits(soft_timeout_s=900, hard_timeout_s=900))
-workers = [MathWorker(forker) for _ in range(2)]
+from pipeline_lib.verify.math.workers import MathWorker, Question, math_forker
+limits = MathLimits(soft_timeout_s=900, hard_timeout_s=900)
+forker = math_forker(limits)
+workers = [MathWorker(forker, limits) for _ in range(2)]
 for worker in workers:
     worker.answer(Question(gold="x^2-1", answer="(x-1)(x+1)"))
-print(forker._process.pid, *(worker.pid for worker in workers), flush=True)
+print(forker._process.pid, *(worker.process.pid for worker in workers), flush=True)
 slow = Question(gold="5", answer="|(x+y+z+w+a+b+c)^{60}|")
 for worker in workers:
     threading.Thread(target=worker.answer, args=(slow,), daemon=True).start()

@@ -1,0 +1,116 @@
+"""Calls of functions of a user, each with a deadline, in processes that may be killed."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Self
+
+from pipeline_lib.killable.client import Forker, Lost, Worker
+from pipeline_lib.killable.pool import Pool
+from pipeline_lib.own import program
+from pipeline_lib.own.code import Source
+from pipeline_lib.own.wire import decoded, encoded
+from pipeline_lib.params.paths import OwnLimits
+
+_log = logging.getLogger(__name__)
+_MOST_LINES = 1000
+"""Of what the code prints, in the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call of a function; a name that is no function gives its value."""
+
+    function: str
+    args: Sequence[Any] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    most: int | None = None
+    """Items that are taken of an iterator, which may have no end; None: all."""
+    shares: int = 1
+    """Of the deadline, as for a function of several texts."""
+
+    @property
+    def message(self) -> bytes:
+        """As the program reads it."""
+        return encoded(
+            {
+                "function": self.function,
+                "args": self.args,
+                "options": self.options,
+                "most": self.most,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The value of a call, or why there is none."""
+
+    value: Any = None
+    failure: str | Lost | None = None
+    seconds: float = 0.0
+
+
+class OwnCode:
+    """The functions of one source; a context manager. The code is imported at the first call.
+
+    Raises:
+        BadInputError: at the first call, the code cannot be imported.
+    """
+
+    def __init__(self, source: Source, limits: OwnLimits, *, workers: int = 1) -> None:
+        self._lines = 0
+        self._name = source.file.name
+        self._forker = Forker(
+            program.__name__,
+            source.argument | {"memory_mb": limits.memory_mb},
+            what=f"the processes of {source.file}",
+            folder=source.file.parent,
+            on_output=self._note,
+        )
+        self._pool = Pool(partial(_Caller, self._forker, limits), num_workers=workers)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+        self._forker.close()
+
+    def call(self, calls: Sequence[Call]) -> list[Result]:
+        """One result per call, in order."""
+        return self._pool.judge(calls)
+
+    def _note(self, line: str) -> None:
+        self._lines += 1
+        if self._lines <= _MOST_LINES:
+            _log.info("%s: %s", self._name, line)
+
+
+class _Caller:
+    """A `killable.pool.Worker` for calls."""
+
+    def __init__(self, forker: Forker, limits: OwnLimits) -> None:
+        self._process, self._timeout_s = Worker(forker), limits.timeout_s
+
+    def answer(self, call: Call) -> Result:
+        """The result of a call; one whose process died is made again, once."""
+        result = self._made(call)
+        return self._made(call) if result.failure is Lost.CRASHED else result
+
+    def close(self) -> None:
+        """Kill its process."""
+        self._process.close()
+
+    def _made(self, call: Call) -> Result:
+        start_s, wall_s = time.perf_counter(), self._timeout_s * call.shares
+        reply = self._process.ask(call.message, wall_s=wall_s, cpu_s=wall_s)
+        seconds = time.perf_counter() - start_s
+        if isinstance(reply, Lost):
+            return Result(failure=reply, seconds=seconds)
+        found = decoded(reply)
+        if found.pop("ends", False):
+            self._process.close()
+        return Result(seconds=seconds, **found)

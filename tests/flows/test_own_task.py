@@ -1,0 +1,52 @@
+"""A task in one file through the whole loop: it runs, and what changes in the file runs the stages that depend on it."""
+
+import pathlib
+
+import pytest
+
+from pipeline_lib.store import shards
+from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.telemetry import events_size, read_events
+from tests.flows.smoke_runs import THREADS
+
+TASK = pathlib.Path(__file__).parents[1] / "unit" / "own" / "palindromes.py"
+SMOKE = ("--profile", "smoke", *THREADS, "--set", "bootstrap.steps=40")
+
+
+def stages_that_worked(workspace, offset):
+    return {e["stage"] for e in read_events(workspace, offset=offset) if e["event"] == "work"}
+
+
+@pytest.mark.slow
+def test_a_change_of_the_file_runs_what_depends_on_it(reasonloop, tmp_path):
+    """A verifier verify and what follows, a reward train and what follows, a prompt everything, a comment nothing."""
+    task, workspace = tmp_path / "task.py", tmp_path / "run"
+    text = TASK.read_text("utf-8")
+
+    def run():
+        done = reasonloop("run", "--task", task, "--workspace", workspace, *SMOKE)
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    task.write_text(text, "utf-8")
+    run()
+    verdicts = shards.read_table(Workspace(workspace).round_folders(1).verdicts)
+    assert {row["status"] for row in verdicts} <= {"correct", "wrong"}
+    everything = stages_that_worked(workspace, 0)
+    assert {"prepare", "bootstrap", "sample", "verify", "build", "train", "evaluate"} <= everything
+    ran = {}
+    for name, old, new in [
+        ("comment", '"""A task of one file."""', '"""A task."""  # of one file'),
+        ("reward", "/ 100", "/ 50"),
+        ("verifier", "text.strip() == answer", "text.strip() == str(answer)"),
+    ]:
+        assert old in text
+        text = text.replace(old, new)
+        task.write_text(text, "utf-8")
+        before = events_size(workspace)
+        run()
+        ran[name] = stages_that_worked(workspace, before)
+    assert ran["comment"] == {"report"}  # which is written by every run
+    assert "train" in ran["reward"]
+    assert ran["reward"].isdisjoint({"prepare", "bootstrap", "sample", "verify", "build"})
+    assert "verify" in ran["verifier"]
+    assert ran["verifier"].isdisjoint({"prepare", "bootstrap"})
