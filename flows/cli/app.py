@@ -29,6 +29,8 @@ COMMANDS = (
     "run:report",
     "loop.benchmark:benchmark",
     "loop.compute_curves:compute_curves",
+    "loop.rollouts:import_rollouts",
+    "power:power",
     "frontier:frontier",
     "platform.promote:promote",
     "serve:serve",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # every command imports this module, and matplotlib and scipy
     from pipeline_lib.study.study import Study
 
 _FURTHER = {
+    "imported": "pipeline_lib.systems.loop.imports.comparison:agreement_tables",
     "loop": "pipeline_lib.systems.loop.compute:compute_tables",
     "prr": "pipeline_lib.systems.prr.study:figure_tables",
 }

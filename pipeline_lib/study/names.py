@@ -36,6 +36,7 @@ ARMS = {
     "beam": "Beam search over steps, scored by likelihood.",
     "tree": "Tree search over steps, scored by self-evaluation.",
     "RSA": "Recursive self-aggregation: rounds over random subsets of a population of paths.",
+    "rollouts": "Texts of another tool.",
     "threads": "Threads that spawn and join.",
     "other references": "Rounds that read answers to another problem.",
     "peers": "The policy whose reward counts the success of peers.",

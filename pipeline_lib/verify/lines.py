@@ -145,19 +145,11 @@ def _refuse_logs(path: pathlib.Path) -> None:
     keys: set[str] = set()
     with contextlib.suppress(ValueError, TypeError, RecursionError):
         keys = set(json.loads(first))
-    if "text" in keys:
-        return
     is_zip = first.startswith(b"PK\3\4") and b"_journal/" in first
-    if is_zip or b'"eval_id"' in first + rest:
-        what, source = "a log of Inspect", "id, target and output (`inspect log dump` prints them)"
-    elif {"doc", "resps"} <= keys:
-        what, source = "a file of samples of lm-evaluation-harness", "doc_id, target and resps"
-    else:
-        return
-    raise BadInputError(
-        f'{path}: is {what}, which is not read yet; write a line {{"problem_id", "gold", "text"}} for each '
-        f"answer, from its {source}"
-    )
+    is_inspect = is_zip or b'"eval_id"' in first + rest
+    if "text" not in keys and (is_inspect or {"doc", "resps"} <= keys):
+        what = "a log of Inspect" if is_inspect else "a file of samples of lm-evaluation-harness"
+        raise BadInputError(f"{path}: is {what}; make lines of it by `reasonloop import-rollouts`")
 
 
 def parse_line(row: Mapping[str, Any], *, where: str) -> Line:

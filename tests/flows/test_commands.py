@@ -164,9 +164,11 @@ def test_a_command_imports_what_it_needs():
     heavy = {"pydantic", "prefect", "torch", "transformers", "pyarrow", "numpy", "scipy"}
     assert not heavy & modules_after("from flows.cli.app import build_app; build_app()")
     on_files = (
-        "from flows.cli.loop import evaluate, lines, stages; from flows.cli.files import overlap"
+        "from flows.cli.loop import evaluate, lines, stages; from flows.cli.files import overlap;"
+        "from flows.cli import power; from flows.cli.loop import rollouts;"
+        "from pipeline_lib.study import power; from pipeline_lib.systems.loop.imports import comparison"
     )
-    assert not {"prefect", "torch", "transformers"} & modules_after(on_files)
+    assert not {"prefect", "torch", "transformers", "ray"} & modules_after(on_files)
     runs = "import flows.cli.run, flows.cli.prr, flows.cli.pacore.train, flows.cli.classmate.probe"
     assert not {"scipy", "matplotlib", "torch"} & modules_after(runs)
     stage = (

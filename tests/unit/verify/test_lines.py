@@ -135,17 +135,17 @@ SAMPLE = {"doc_id": 0, "doc": {"text": "1+1?"}, "target": "2", "resps": [["2"]],
 
 
 def test_a_log_of_another_program_is_named(tmp_path):
-    """Samples of lm-eval, and a log of Inspect as JSON: what they are, and what to write. A text suffices."""
+    """Samples of lm-eval, and a log of Inspect as JSON: what they are, and what reads them. A text suffices."""
     lm_eval, inspect = tmp_path / "samples_gsm8k.jsonl", tmp_path / "log.json"
     lm_eval.write_text(json.dumps(SAMPLE) + "\n", "utf-8")
     inspect.write_text(
         '{\n "version": 2,\n "status": "success",\n "eval": {"eval_id": "e"}}', "utf-8"
     )
     with pytest.raises(
-        BadInputError, match=r"a file of samples of lm-evaluation-harness.*\"text\"\}"
+        BadInputError, match=r"a file of samples of lm-evaluation-harness; .*import-rollouts"
     ):
         list(read_lines(lm_eval))
-    with pytest.raises(BadInputError, match=r"log\.json: is a log of Inspect, .*target and output"):
+    with pytest.raises(BadInputError, match=r"log\.json: is a log of Inspect; .*import-rollouts"):
         list(read_lines(inspect))
     lm_eval.write_text(json.dumps(SAMPLE | {"text": "2", "gold": "2"}), "utf-8")
     assert [line.text for line in read_lines(lm_eval)] == ["2"]

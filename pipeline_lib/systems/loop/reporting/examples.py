@@ -63,8 +63,8 @@ def _example(policies: Mapping[str, Group], *, tag: str = "") -> Example:
     return Example(
         id=problem.id,
         tag=tag,
-        question=_visible(problem.question),
-        gold=_visible(problem.kind.show_gold(problem.gold)),
+        question=visible(problem.question),
+        gold=visible(problem.kind.show_gold(problem.gold)),
         groups=[_policy(name, group) for name, group in policies.items()],
     )
 
@@ -91,11 +91,11 @@ def _text(outcome: str, reason: str, members: Sequence[JudgedPath]) -> ShownText
     facts = (
         f"\N{MULTIPLICATION SIGN}{len(members)}" if len(members) > 1 else "",
         f"{first.path.completion_tokens} tokens",
-        f"answer {_visible(extracted)}" if extracted is not None else "",
-        _visible(reason),
+        f"answer {visible(extracted)}" if extracted is not None else "",
+        visible(reason),
     )
     return ShownText(
-        text=_visible(first.path.text), outcome=outcome, about=tuple(filter(None, facts))
+        text=visible(first.path.text), outcome=outcome, about=tuple(filter(None, facts))
     )
 
 
@@ -119,5 +119,6 @@ def verdict_reason(member: JudgedPath) -> str:
     return "; ".join(parts)
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """The text with visible pictures in place of control characters."""
     return text.translate(_CONTROL_PICTURES)

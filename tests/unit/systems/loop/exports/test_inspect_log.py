@@ -112,9 +112,9 @@ def test_further_columns_and_messages_are_logged(tmp_path):
 
 
 def test_verify_names_its_format(tmp_path):
-    """Our own log is not read yet: one line says what it is and what to write."""
+    """One line says what it is and which command reads it."""
     write_inspect_log(finished(["cw"], ["cw"], ks=(1,)), "base", tmp_path / "base.eval")
     with pytest.raises(
-        BadInputError, match=r"base\.eval: is a log of Inspect, .*`inspect log dump`"
+        BadInputError, match=r"base\.eval: is a log of Inspect; .*`reasonloop import-rollouts`"
     ):
         list(read_lines(tmp_path / "base.eval"))

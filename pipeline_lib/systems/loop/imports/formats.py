@@ -1,0 +1,208 @@
+"""Rollouts in the files of other tools. Files are data: nothing that they name is imported or run.
+
+Sources: verl 0.7 `RayPPOTrainer._dump_generations`; TRL 1.16 `GRPOTrainer.log`; verifiers 0.1 `state_to_output` and 0.4
+`Trace`, `Episode`; Inspect 0.3.285 `inspect_ai.log`; lm-evaluation-harness 0.4 `EvaluationTracker.save_results_samples`.
+"""
+
+import math
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyarrow import parquet
+
+from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.records import Row
+from pipeline_lib.store.files import numbered_json_lines
+
+MAIN = {"verl": "score", "verifiers": "reward"}
+"""The reward that sums up all others, by format."""
+_BEGINNING_BYTES = 1 << 20
+_GOLDS = ("gts", "ground_truth", "gold", "target", "answer", "solution")
+_QUESTIONS = ("question", "problem", "query", "input", "prompt")
+_NO_REWARDS = {"step", "advantage", "doc_id", *_GOLDS}
+_INSPECT_VALUES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """One text, with values as in the file; what reads lines of paths checks them."""
+
+    where: str
+    """File and line, row or sample."""
+    question: Any
+    text: Any
+    """None: the request failed."""
+    gold: Any
+    rewards: Mapping[str, float]
+    name: Any
+    """Id of the problem."""
+    model: Any
+    step: int | None
+    truncated: bool
+
+
+def read_rollouts(path: pathlib.Path, name: str | None = None) -> tuple[str, list[Rollout]]:
+    """The format of a file, ``name`` or the first one whose keys its first record has, and its texts.
+
+    Raises:
+        BadInputError: no file, no record, or one that cannot be read; with file, line and remedy.
+    """
+    if not path.is_file():
+        raise BadInputError(f"{path}: no such file")
+    found: dict[Any, Rollout] = {}
+    for where, row in _records(path, name):
+        name = name or _recognized(row, where)
+        try:
+            for own in FORMATS[name][0](row):
+                key, step = own.get("key", len(found)), own.get("step")
+                earlier = found[key].rewards if key in found else {}
+                found[key] = Rollout(
+                    where=where,
+                    question=_said(own["question"], by="user"),
+                    text=_said(own["text"], by="assistant"),
+                    gold=_first(own["golds"], _GOLDS),
+                    rewards={**earlier, **_numbers(own["rewards"])},
+                    name=own.get("name"),
+                    model=own.get("model"),
+                    step=None if step is None else int(step),
+                    truncated=bool(own.get("truncated")),
+                )
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+            fault = f"no rollout of {name} ({type(error).__name__}: {reason_of(error)})"
+            remedy = "remove it, or give another --format"
+            raise BadInputError(f"{where}: {fault}; {remedy}") from error
+    if not name or not found:
+        raise BadInputError(f"{path}: holds no rollout; give a file with at least one")
+    return name, [*found.values()]
+
+
+def _recognized(row: Row, where: str) -> str:
+    for name, (_, forms) in FORMATS.items():
+        if any({*keys.split()} <= row.keys() for keys in forms):
+            return name
+    keys, known = ", ".join(map(str, row)), "|".join(FORMATS)
+    raise BadInputError(f"{where}: keys {keys} are of no known format; give --format {known}")
+
+
+def _records(path: pathlib.Path, name: str | None) -> Iterable[tuple[str, Row]]:
+    with path.open("rb") as stream:
+        beginning = stream.read(_BEGINNING_BYTES)
+    is_zip, is_log = beginning.startswith(b"PK\3\4"), b'"eval_id"' in beginning
+    try:
+        if beginning.startswith(b"PAR1"):
+            rows = parquet.read_table(path).to_pylist()
+            return [(f"{path}: row {number}", row) for number, row in enumerate(rows)]
+        if name == "inspect" or (name is None and (is_zip or is_log)):
+            return [*_log_records(path, "eval" if is_zip else "json")]
+    except ModuleNotFoundError as error:
+        remedy = "run `pip install 'reasonloop[inspect]'`"
+        raise BadInputError(f"{path}: Inspect's log needs {error.name}; {remedy}") from error
+    except Exception as error:  # of zip, JSON, pydantic and parquet
+        reason = reason_of(error)
+        raise BadInputError(f"{path}: damaged, or of another format ({reason})") from error
+    return ((f"{path}:{number}", row) for number, row in numbered_json_lines(path))
+
+
+def _log_records(path: pathlib.Path, form: Any) -> Iterator[tuple[str, Row]]:
+    from inspect_ai.log import read_eval_log  # noqa: PLC0415 - an optional package
+
+    unread = {"events", "store"}
+    log = read_eval_log(path, resolve_attachments=True, format=form, exclude_fields=unread)
+    for one in log.samples or ():
+        row = one.model_dump(mode="json", exclude=unread)
+        yield f"{path}: sample {one.id}, epoch {one.epoch}", {**row, "model": log.eval.model}
+
+
+def _verl(row: Row) -> Iterator[Row]:
+    own = {"question": row["input"], "text": row["output"], "step": row["step"]}
+    yield {**own, "golds": row, "rewards": row}
+
+
+def _trl(row: Row) -> Iterator[Row]:
+    own = {"question": row["prompt"], "text": row["completion"], "step": row["step"]}
+    yield {**own, "golds": row, "rewards": row}
+
+
+def _verifiers(row: Row) -> Iterator[Row]:
+    """A result of the older form; an episode, or one of its traces."""
+    if "completion" in row:
+        rewards = {"reward": row["reward"], **(row.get("metrics") or {})}
+        own = {"question": row["prompt"], "text": row["completion"], "name": row.get("example_id")}
+        yield {**own, "golds": row, "rewards": rewards, "truncated": row.get("is_truncated")}
+        return
+    for trace in row.get("traces", [row]):
+        task, last = trace["task"], (trace.get("calls") or [{}])[-1]
+        rewards = {name: one for name, one in trace["rewards"].items() if one is not None}
+        total = sum(one["score"] * one["weight"] for one in rewards.values())
+        named = {name: one["score"] for name, one in rewards.items()}
+        drawn = [node["message"] for node in trace["nodes"] if node.get("sampled")]
+        yield {
+            "question": _first(task["data"], _QUESTIONS),
+            "text": trace.get("root_reply") or drawn,
+            "golds": task["data"],
+            "name": task.get("key"),
+            "model": last.get("model"),
+            "step": ((row.get("run") or {}).get("work") or {}).get("step"),
+            "rewards": {"reward": total, **named} if named else {},
+            "truncated": last.get("finish_reason") == "length",
+        }
+
+
+def _inspect(row: Row) -> Iterator[Row]:
+    choices = row["output"]["choices"]
+    values = {scorer: one["value"] for scorer, one in (row["scores"] or {}).items()}
+    yield {
+        "question": row["input"],
+        "text": row["output"]["completion"] if choices else None,
+        "golds": row,
+        "name": row["id"],
+        "model": row["model"],
+        "rewards": {name: _INSPECT_VALUES.get(str(one), one) for name, one in values.items()},
+        "truncated": choices and choices[0]["stop_reason"] == "max_tokens",
+    }
+
+
+def _lm_eval(row: Row) -> Iterator[Row]:
+    """A text of each repeat; there is a record for each filter."""
+    names, repeated = row.get("metrics") or row.keys(), row.get("scores_per_repeat") or {}
+    texts = [text for request in row["resps"] for text in request]
+    doc = {"prompt": row["arguments"]["gen_args_0"]["arg_0"], **row["doc"]}
+    for place, text in enumerate(texts):
+        alone = {name: row[name] for name in names if name in row} if len(texts) == 1 else {}
+        scores = _numbers(alone or {name: one[place] for name, one in repeated.items()})
+        suffix = f",{row['filter']}" if "filter" in row else ""
+        own = {"question": _first(doc, _QUESTIONS), "text": text, "name": row["doc_id"]}
+        rewards = {f"{name}{suffix}": one for name, one in scores.items()}
+        golds = {**doc, "gts": row["target"]}
+        yield {**own, "golds": golds, "rewards": rewards, "key": (row["doc_id"], place)}
+
+
+def _first(values: Mapping[str, Any], names: Iterable[str]) -> Any:
+    return next((values[name] for name in names if values.get(name) is not None), None)
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
+    found = {name: one for name, one in row.items() if isinstance(one, int | float)}
+    return {n: float(x) for n, x in found.items() if n not in _NO_REWARDS and math.isfinite(x)}
+
+
+def _said(value: Any, *, by: str) -> Any:
+    """The last message ``by`` a role, its parts as one text; None if there is no message."""
+    if not isinstance(value, list):
+        return value
+    if all("role" in one for one in value):
+        contents = [one["content"] for one in value if one["role"] == by]
+        return _said(contents[-1] or "", by=by) if contents else None
+    return "".join(one["text"] for one in value if one.get("type") == "text")
+
+
+FORMATS: Mapping[str, tuple[Callable[[Row], Iterator[Row]], tuple[str, ...]]] = {
+    "verl": (_verl, ("input output score step",)),
+    "trl": (_trl, ("step prompt completion advantage",)),
+    "verifiers": (_verifiers, ("prompt completion reward", "task traces", "task nodes")),
+    "inspect": (_inspect, ("epoch target output",)),
+    "lm-eval": (_lm_eval, ("doc resps filtered_resps",)),
+}
+"""By name: the reader, and sets of keys of which a record has one."""
