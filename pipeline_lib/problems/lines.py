@@ -222,9 +222,7 @@ def _called_names(node: ast.AST) -> Iterator[str]:
         yield from _called_names(child)
 
 
-def _gold(
-    row: RawRow, kind: Kind[Any], fields: Mapping[str, Any], answers: Sequence[str]
-) -> Gold:
+def _gold(row: RawRow, kind: Kind[Any], fields: Mapping[str, Any], answers: Sequence[str]) -> Gold:
     """The gold, of an answer under one of ``answers``. Lists and numbers may be JSON in a text, as in a CSV."""
     gold: Gold
     try:

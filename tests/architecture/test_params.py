@@ -64,7 +64,7 @@ def unused_keys(params: Params) -> list[str]:
     return [key for key, fields in section_fields(params).items() if reads.isdisjoint(fields)]
 
 
-FILLED = ["verify.code_digest"]
+FILLED = ["prepare.code_digest", "verify.code_digest", "classmate.prepare.code_digest"]
 """Digests that the reader of params fills in, for the keys of stages."""
 
 
