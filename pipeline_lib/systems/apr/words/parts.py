@@ -32,7 +32,7 @@ NEW_WORDINGS = "wordings"
 _HELD_OUT = ("test", NEW_WORDINGS)
 _TEST_SHARE = 0.2
 """Of all number sets, reserved for the test splits."""
-_SMALLEST, _LARGEST = 10, 99
+_SMALLEST, _LARGEST = 10, 49
 """Values of parts; all have two digits, so that larger ones are found digit by digit."""
 
 _NAMES = [
@@ -241,23 +241,28 @@ def combined(asked: str, values: Sequence[int]) -> int:
 
 
 def _last_steps(asked: str, values: Sequence[int]) -> list[str]:
-    """As ``sum of 34, 58``, ``58: 34+50=84+8=92``: each line has all that it needs, or ends the line before it.
+    """As ``sum of 34, 28``, ``28: 34+20=54+8=62``: each line has all that it needs, or ends the line before it.
 
-    A model of this size neither picks nor adds reliably numbers that it has not written beside each other.
+    A model of this size neither picks nor adds reliably numbers that it has not written beside each other, and finds a
+    largest or smallest number by one comparison at a time.
     """
     listed = f"of {', '.join(map(str, values))}"
     if asked == "sum":
         sums = itertools.accumulate(values)
         return [f"sum {listed}", *itertools.starmap(_added, zip(sums, values[1:], strict=False))]
-    most, fewest = max(values), min(values)
-    steps = [f"largest {listed}={most}"]
+    steps = [f"largest {listed}: {_so_far(values, max)}"]
     if asked == "difference":
-        steps += [f"smallest {listed}={fewest}", _added(most, -fewest)]
+        steps += [f"smallest {listed}: {_so_far(values, min)}", _added(max(values), -min(values))]
     return steps
 
 
+def _so_far(values: Sequence[int], better: Callable[[int, int], int]) -> str:
+    """As ``34, 48, 48`` for the largest of 34, 48 and 21."""
+    return ", ".join(map(str, itertools.accumulate(values, better)))
+
+
 def _added(total: int, value: int) -> str:
-    """Tens and ones one after another, a value below 0 taken away: ``58: 34+50=84+8=92``."""
+    """Tens and ones one after another, a value below 0 taken away: ``28: 34+20=54+8=62``."""
     sign, size = ("-" if value < 0 else "+"), abs(value)
     written = f"{size}: {total}"
     for one in filter(None, (size // 10 * 10, size % 10)):
@@ -275,6 +280,8 @@ _FACTS_MESSAGE = "Write calculations, each with its result."
 
 
 _STEPS_A_FACT = 4
+_SUM_OF = 5
+"""Single steps go up to the sum of so many values."""
 
 
 def _facts(params: PartsParams, draw: random.Random) -> str:
@@ -290,9 +297,13 @@ def _facts(params: PartsParams, draw: random.Random) -> str:
 
 def _step(draw: random.Random) -> str:
     while True:
-        sign, a, b = draw.choice("+-"), draw.randint(1, _LARGEST), draw.randint(2, 9)
+        sign, a, b = (
+            draw.choice("+-"),
+            draw.randint(1, draw.choice([1, _SUM_OF]) * _LARGEST),
+            draw.randint(2, 9),
+        )
         result = a + b if sign == "+" else a - b
-        if 1 <= result <= _LARGEST:
+        if result >= 1:
             return f"{a}{sign}{b}={result}"
 
 
