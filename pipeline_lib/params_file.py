@@ -4,7 +4,8 @@ import io
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -14,12 +15,21 @@ from ruamel.yaml.nodes import MappingNode, Node
 from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
+from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.table import find_kind
-from pipeline_lib.own.code import REWARDS, TASKS, VERIFIERS, code_of, find_function, names_of
+from pipeline_lib.own.code import (
+    REWARDS,
+    TASKS,
+    VERIFIERS,
+    code_of,
+    find_function,
+    find_source,
+    names_of,
+)
 from pipeline_lib.params.train import ONLINE, RewardParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import check_data_set, find_data_set, is_data_set
-from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, VERIFY, task_of
+from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, THREADS, VERIFY
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
@@ -35,6 +45,7 @@ RENAMED: Mapping[str, str] = {
 """Former dotted keys and their present names; a key of a renamed section is before the section."""
 
 _SHOWN_CHARACTERS = 120
+_Section = TypeVar("_Section", bound=BaseModel)
 
 
 def load_params(
@@ -73,14 +84,15 @@ def load_params(
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
         _check_names(params)
-        return _with_own_code(params)
+        return _with_digests(_with_task(params))
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error
 
 
 def _check_names(params: Params) -> None:
     """Not in the models: `params` is below the tables of names in the import order."""
-    check_data_set(params.prepare.dataset)
+    for key in _DATA:
+        check_data_set(attrgetter(key)(params).dataset)
     for one in params.evaluate.sets:
         find_data_set(one.dataset)
     for data in (params.prepare, params.classmate.prepare, *params.evaluate.sets):
@@ -92,71 +104,84 @@ def _check_names(params: Params) -> None:
     check_engine(params.serve)
 
 
-def _with_own_code(params: Params) -> Params:
-    """With what a task of the user's own says, where the params say nothing; and with digests of the user's code.
+def _with_task(params: Params) -> Params:
+    """With what a task of the user's own says, where the params say nothing."""
+    datasets = {key: attrgetter(key)(params).dataset for key in _DATA}
+    own = [name for name in dict.fromkeys(datasets.values()) if not is_data_set(name)]
+    if not own:
+        return params
+    if len(own) > 1:
+        raise BadInputError(
+            f"{' and '.join(own)} are two tasks, whose verifiers differ; give one, as --task does"
+        )
+    [task] = own
+    there = names_of(find_source(task, key="prepare.dataset", group=TASKS))
+    verifier, answer, reward, threads, prompt = (
+        next((f"{task}:{one}" for one in names if one in there), None)
+        for names in ((VERIFY,), ("answer",), ("reward",), (THREADS,), PROMPTS)
+    )
+    given: dict[str, object] = {
+        **{f"{key}.prompt": prompt for key, dataset in datasets.items() if dataset == task},
+        "verify.of_task": verifier is not None and params.verify.verifier is None,
+        "verify.verifier": verifier,
+        "verify.answer": answer,
+        "apr.rl.grammar": threads,
+        "pacore.kind": OWN.name if verifier else None,
+    }
+    for key in ("train", "pacore.train"):
+        if reward and attrgetter(key)(params).method in ONLINE:
+            given[f"{key}.rewards"] = (RewardParams(name="reward", function=reward),)
+    for key, value in given.items():
+        if value and (not attrgetter(key)(params) or key == "pacore.kind"):
+            params = _replaced(params, key, value)
+    return params
 
-    Stages are keyed by these.
-    """
-    name, prepare, verify, train = (
-        params.prepare.dataset,
-        params.prepare,
-        params.verify,
-        params.train,
-    )
-    task = None if is_data_set(name) else task_of(name)
-    if task is not None:
-        there = names_of(task)
-        prompt = next((f"{name}:{one}" for one in PROMPTS if one in there), None)
-        prepare = prepare.model_copy(update={"prompt": prepare.prompt or prompt})
-        given = {
-            field: getattr(verify, field) or (f"{name}:{function}" if function in there else None)
-            for field, function in {"verifier": VERIFY, "answer": "answer"}.items()
-        }
-        verify = verify.model_copy(update=given)
-        if "reward" in there and not train.rewards and train.method in ONLINE:
-            mine = RewardParams(name="reward", function=f"{name}:reward")
-            train = train.model_copy(update={"rewards": (mine,)})
-    prompt = prepare.prompt if prepare.prompt is not None and "{" not in prepare.prompt else None
-    return params.model_copy(
-        update={
-            "prepare": prepare.model_copy(
-                update={
-                    "code_digest": _code_digest(
-                        TASKS,
-                        {
-                            "prepare.dataset": f"{name}:{PROBLEMS}" if task is not None else None,
-                            "prepare.prompt": prompt,
-                        },
-                    )
-                }
-            ),
-            "verify": verify.model_copy(
-                update={
-                    "code_digest": _code_digest(
-                        VERIFIERS,
-                        {"verify.verifier": verify.verifier, "verify.answer": verify.answer},
-                    )
-                }
-            ),
-            "train": train.model_copy(update={"rewards": tuple(map(_with_digest, train.rewards))}),
-        }
-    )
+
+def _with_digests(params: Params) -> Params:
+    """With digests of the user's code, which stages are keyed by."""
+    for key, (group, names) in _CODES.items():
+        section = attrgetter(key)(params)
+        codes = {f"{key}.{name}": getattr(section, name) for name in names}
+        if key in _DATA and not is_data_set(section.dataset):
+            codes[f"{key}.dataset"] = f"{section.dataset}:{PROBLEMS}"
+        params = _replaced(params, f"{key}.code_digest", _code_digest(group, codes))
+    for key in ("train.rewards", "pacore.train.rewards"):
+        rewards = tuple(map(_with_digest, attrgetter(key)(params)))
+        params = _replaced(params, key, rewards)
+    return params
+
+
+_DATA = ("prepare", "classmate.prepare")
+"""Sections that may name a task."""
+_CODES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "prepare": (TASKS, ["prompt"]),
+    "classmate.prepare": (TASKS, ["prompt"]),
+    "verify": (VERIFIERS, ["verifier", "answer"]),
+    "apr.rl": (TASKS, ["rollout", "grammar"]),
+}
+"""Sections with names of functions: their entry points, and the keys."""
+
+
+def _replaced(section: _Section, key: str, value: object) -> _Section:
+    """A copy with another value of a dotted key."""
+    name, _, below = key.partition(".")
+    inner = _replaced(getattr(section, name), below, value) if below else value
+    return section.model_copy(update={name: inner})
 
 
 def _code_digest(group: str, named: Mapping[str, str | None]) -> str | None:
+    """Of functions by their keys; None without any. A template is no function."""
     codes = {
         key: code_of(find_function(text, key=key, group=group))
         for key, text in named.items()
-        if text is not None
+        if text is not None and "{" not in text
     }
     return digest_json(codes) if codes else None
 
 
 def _with_digest(reward: RewardParams) -> RewardParams:
-    if reward.function is None:
-        return reward
-    found = find_function(reward.function, key="train.rewards.function", group=REWARDS)
-    return reward.model_copy(update={"code_digest": code_of(found)})
+    codes = {"train.rewards.function": reward.function}
+    return _replaced(reward, "code_digest", _code_digest(REWARDS, codes))
 
 
 def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:

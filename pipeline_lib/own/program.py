@@ -20,7 +20,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 from pipeline_lib.killable.program import serve
 from pipeline_lib.own.wire import decoded, encoded
@@ -38,7 +37,7 @@ def main() -> None:
         stream.reconfigure(line_buffering=True)
     file = pathlib.Path(source["file"])
     try:
-        module = _imported(file, source["module"])
+        module = imported(file, source["module"])
     except BaseException as error:  # noqa: BLE001 - whatever the code raises, the client says it
         control.send(f"{file.name}: cannot be imported: {_failure(error, file)}".encode())
         return
@@ -52,7 +51,8 @@ def main() -> None:
     )
 
 
-def _imported(file: pathlib.Path, name: str | None) -> ModuleType:
+def imported(file: pathlib.Path, name: str | None) -> ModuleType:
+    """The module of a file, or the one of a name; whatever its code raises is raised."""
     if name is not None:
         return importlib.import_module(name)
     sys.path.insert(0, str(file.parent))
@@ -81,8 +81,8 @@ def _reply(module: ModuleType, file: pathlib.Path, message: bytes) -> bytes:
         value = getattr(module, call["function"])
         if callable(value):
             value = value(*call["args"], **call["options"])
-        if inspect.isawaitable(value):
-            value = asyncio.run(_awaited(value))
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
         if isinstance(value, Iterator):
             value = [*itertools.islice(value, call["most"])]
         reply = encoded({"value": value})
@@ -93,10 +93,6 @@ def _reply(module: ModuleType, file: pathlib.Path, message: bytes) -> bytes:
     if _forks[0] > forks:
         return encoded({"failure": "forked: it started a copy of its process", "ends": True})
     return reply
-
-
-async def _awaited(value: Any) -> Any:
-    return await value
 
 
 def _failure(error: BaseException, file: pathlib.Path) -> str:
