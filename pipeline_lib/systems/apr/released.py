@@ -9,10 +9,10 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, Field, StrictInt, StrictStr
 
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import line_error
+from pipeline_lib.errors import BadInputError, errors_at
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store import manifests, shards
@@ -33,22 +33,18 @@ from pipeline_lib.systems.apr.data_folder import (
     traces_folder,
 )
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
-from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.problem_lines import countdown_problem, row_of_problem
 
 _WINDOW = 4096
 """Tokens of a sequence of the released models."""
 
 
-class _Calls(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+class _Calls(BaseModel, extra="ignore", frozen=True):
     main_calls: tuple[StrictStr, ...] = Field(min_length=1)
     sub_calls: tuple[tuple["_Calls", ...], ...] = ()
 
 
-class _Item(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+class _Item(BaseModel, extra="ignore", frozen=True):
     nums: tuple[StrictInt, ...] = Field(min_length=2)
     target: StrictInt
     trace_dict: _Calls | None = None
@@ -79,7 +75,9 @@ def import_traces(
         train_problems=len(items),
     )
     problems = [
-        ProblemLine(id=f"{source.stem}-{place}", numbers=item.nums, target=item.target)
+        countdown_problem(
+            f"{source.stem}-{place}", CountdownGold(numbers=item.nums, target=item.target)
+        )
         for place, item in enumerate(items)
     ]
     rows = [
@@ -91,7 +89,7 @@ def import_traces(
     with replaced(output) as fresh:
         for split in SPLITS:
             some = problems if split == "train" else []
-            write_json_lines(problem_file(fresh, split), [one.model_dump() for one in some])
+            write_json_lines(problem_file(fresh, split), map(row_of_problem, some))
         write_json(fresh / SETTINGS_NAME, DataSettings(data=data, seed=0).model_dump(mode="json"))
         shards.write_table(traces_folder(fresh, kind), rows, kind=TRACES_KIND, key=key)
         counts = {f"{kind}_problems": len(items), f"{kind}_rows": len(rows)}
@@ -113,12 +111,10 @@ def _items(source: pathlib.Path) -> Iterator[_Item]:
     if not isinstance(content, list) or not content:
         raise BadInputError(f"{source}: no JSON list of traces")
     for place, item in enumerate(content):
-        try:
+        with errors_at(f"{source}: item {place}"):
             found = _Item.model_validate(item)
-        except ValidationError as error:
-            raise line_error(error, where=f"{source}: item {place}") from None
-        if found.trace_dict is None and not found.search_path:
-            raise BadInputError(f"{source}: item {place}: neither trace_dict nor search_path")
+            if found.trace_dict is None and not found.search_path:
+                raise BadInputError("neither trace_dict nor search_path")
         yield found
 
 

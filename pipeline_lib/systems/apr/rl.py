@@ -23,6 +23,7 @@ from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.files import digest_json
@@ -31,7 +32,6 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource, check_fit, read_source
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord, choose_condition
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem
 from pipeline_lib.systems.apr.rollouts import check_room
 from pipeline_lib.systems.apr.task import Row, ThreadTask, load_named
 from pipeline_lib.systems.apr.tasks import record_of, task_of
@@ -292,7 +292,7 @@ def make_phase(
 def prompt_rows(
     model: pathlib.Path,
     record: ThreadModelRecord,
-    problems: Sequence[ThreadProblem],
+    problems: Sequence[Problem],
     rl: AprRlParams,
     task: ThreadTask,
 ) -> list[Row]:

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline_lib.kinds.table import kind_of
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem, WordsLine
+from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.task import Judged
 from pipeline_lib.systems.apr.threads import (
     End,
@@ -46,12 +45,11 @@ class WordsTask:
     is_trained: bool = True
     """Otherwise a message says what the tags are for, and how the answer is written."""
 
-    def prompt(self, problem: ThreadProblem, condition: str) -> str:
+    def prompt(self, problem: Problem, condition: str) -> str:
         """The question; there are no conditions."""
         if self.is_trained:
             return condition + self.question_prompt(problem.question)
-        kind = kind_of(problem.gold)
-        return condition + self.question_prompt(f"{problem.question}\n\n{kind.instruction}")
+        return condition + self.question_prompt(f"{problem.question}\n\n{problem.kind.instruction}")
 
     def question_prompt(self, question: str) -> str:
         """The text of a parent before its first draw, without the separators of texts in ``question``."""
@@ -62,7 +60,7 @@ class WordsTask:
         )
 
     def judge(
-        self, rollouts: Sequence[Rollout], problems: Mapping[str, ThreadProblem]
+        self, rollouts: Sequence[Rollout], problems: Mapping[str, Problem]
     ) -> list[Judged | str]:
         """The verifier's verdicts on the parents' last texts; a parent that was cut has no answer."""
         asked = [problems[one.root.problem_id] for one in rollouts]
@@ -77,7 +75,7 @@ class WordsTask:
         with pooled_verifier(self.verify) as verifier:
             verdicts = verifier.judge(items)
             votes = [
-                form(claim) if claim and (form := verifier.answer_form(kind_of(one.gold))) else None
+                form(claim) if claim and (form := verifier.answer_form(one.kind)) else None
                 for one, claim in zip(asked, claims, strict=True)
             ]
         judged = zip(rollouts, asked, claims, votes, verdicts, strict=True)
@@ -86,7 +84,7 @@ class WordsTask:
     def _judged(
         self,
         rollout: Rollout,
-        problem: ThreadProblem,
+        problem: Problem,
         claim: str | None,
         answer: str | None,
         verdict: Verdict,
@@ -100,11 +98,9 @@ class WordsTask:
             measures=self._gates(rollout, problem, answer),
         )
 
-    def _gates(
-        self, rollout: Rollout, problem: ThreadProblem, answer: str | None
-    ) -> Mapping[str, float]:
+    def _gates(self, rollout: Rollout, problem: Problem, answer: str | None) -> Mapping[str, float]:
         """Of a question in parts: what the parent named, what the children found, and what became of it."""
-        facts = problem.facts if isinstance(problem, WordsLine) else {}
+        facts = problem.columns
         parents = [one for one in rollout.sequences if one.role is Role.PARENT]
         spawn = self.grammar.find_spawn(parents[0].prefix + parents[0].output)
         if "values" not in facts:
