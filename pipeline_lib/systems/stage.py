@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.workspace import DrawFolders, Workspace
 
 
-class Run(BaseModel, frozen=True):
+class Run(BaseModel):
     """One run: its workspace, its params, and the current round of the loop."""
+
+    model_config = ConfigDict(frozen=True)
 
     root: pathlib.Path
     params: Params

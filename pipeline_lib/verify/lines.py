@@ -25,6 +25,7 @@ from pydantic import (
     AliasChoices,
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     PlainValidator,
     SkipValidation,
@@ -67,8 +68,10 @@ _Written = Annotated[str, PlainValidator(_written)]
 _Count = Annotated[StrictInt, Field(ge=0)]
 
 
-class Line(BaseModel, extra="ignore", frozen=True, arbitrary_types_allowed=True):
+class Line(BaseModel):
     """One answer to judge."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, arbitrary_types_allowed=True)
 
     id: _Id = ""
     problem_id: _Id = ""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError, ReasonloopError
@@ -34,8 +34,10 @@ Tables = tuple[pathlib.Path, pathlib.Path, pathlib.Path]
 """The sealed tables of an evaluation: problems, paths and verdicts."""
 
 
-class Cost(BaseModel, extra="forbid", frozen=True):
+class Cost(BaseModel):
     """The cost of using a policy and of making it; None where it is unknown."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     seconds_per_1000_paths: float | None = None
     """Worker seconds of the evaluation's draw."""
@@ -55,8 +57,10 @@ class Evaluated:
     cost: Cost
 
 
-class Facts(BaseModel, extra="forbid", frozen=True):
+class Facts(BaseModel):
     """What is recorded about a release when it is approved."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     policy: str
     """Digest of the weights."""
@@ -75,8 +79,10 @@ class Facts(BaseModel, extra="forbid", frozen=True):
     cost: Cost
 
 
-class Record(BaseModel, extra="forbid", frozen=True):
+class Record(BaseModel):
     """``release/record.json``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
     number: int

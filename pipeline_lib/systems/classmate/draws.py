@@ -16,7 +16,7 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.records import Problem
@@ -36,8 +36,10 @@ from pipeline_lib.verify.dispatch import Verifier
 _FILE = "classmates.json"
 
 
-class TrainedPeers(BaseModel, frozen=True):
+class TrainedPeers(BaseModel):
     """The peers of a training, and what their success was used for."""
+
+    model_config = ConfigDict(frozen=True)
 
     identities: dict[str, str]
     """By name; see `peer_identity`."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import torch
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -26,8 +26,10 @@ CONFIG_NAME = "config.json"
 LOG_NAME = "training_log.jsonl"
 
 
-class SavedConfig(BaseModel, extra="forbid", frozen=True):
+class SavedConfig(BaseModel):
     """Everything needed to build a model, and the digest of its puzzles."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: PrrModelParams
     loss: PrrLossParams
