@@ -89,6 +89,8 @@ def _verdict(result: Result) -> Verdict:
         case [judged, {"prompt_tokens": int(asked), "completion_tokens": int(drawn)}]:
             verdict = _verdict(replace(result, value=judged))
             return replace(verdict, judge_tokens=(asked, drawn))
+        case _:
+            pass
     if value is None:
         return not_judged(Status.VERIFIER_ERROR, "not scored: the verifier returned None")
     if isinstance(value, bool | int | float) and 0 <= value <= 1:

@@ -1,5 +1,6 @@
 """A task in one file through the whole loop: it runs, and what changes in the file runs the stages that depend on it."""
 
+import os
 import pathlib
 
 import pytest
@@ -102,3 +103,27 @@ def test_dvc_watches_the_file_of_a_task(called, tmp_path, monkeypatch):
         assert old in text
         after = digests(text.replace(old, new))
         assert {name for name in before if before[name] != after[name]} == stale
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """An installed package whose entry point `mirrored` is the task, for this process and those that it starts."""
+    site = tmp_path / "site"
+    info = site / "palindromes-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / "palindromes.py").write_bytes(TASK.read_bytes())
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: palindromes\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[reasonloop.tasks]\nmirrored = palindromes\n")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
+
+
+@pytest.mark.usefixtures("package")
+def test_a_task_of_an_installed_package(called):
+    """By the name of its entry point: the same problems, prompts and verdicts as the file, with the same digests."""
+    sizes = [f"--set=prepare.{one}_problems=30" for one in ("train", "test", "bootstrap")]
+    for command in (("data", "check", "--task"), ("task", "check")):
+        of_file, of_package = (called(*command, one, *sizes) for one in (TASK, "mirrored"))
+        assert of_file.returncode == of_package.returncode == 0, of_file.stderr + of_package.stderr
+        assert of_package.stdout.replace("mirrored:", f"{TASK}:") == of_file.stdout
+    assert "texts judged, 0 not as expected" in of_file.stdout

@@ -222,7 +222,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
             "seed": seed,
         },
         inputs={
-            "problems": digest_json([one.model_dump(mode="json") for one in problems]),
+            "problems": digest_json([one.row() for one in problems]),
             "model": model_identity(str(model)),
         },
     )
@@ -247,7 +247,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
         if rl.rollouts == "endpoint":
             adapter = open_engine(stack, str(model), serve, lora, context.work)
             draws = replace(draws, at=adapter, concurrency=serve.concurrency)
-        source = ThreadRollouts(
+        rollouts = ThreadRollouts(
             rollouts_of=draws if own is None else partial(own, problems=by_prompt),
             rl=rl,
             window=record.window,
@@ -255,7 +255,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
             encode=lambda _tokenizer, text: task.tokens.encode(task.wire(text)),
         )
         return run_phases(
-            [make_phase(rows, source, rl, lora, kind=record.kind)],
+            [make_phase(rows, rollouts, rl, lora, kind=record.kind)],
             str(model),
             output,
             context=context,
