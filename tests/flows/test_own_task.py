@@ -5,11 +5,13 @@ import pathlib
 import pytest
 
 from pipeline_lib.store import shards
+from pipeline_lib.store.files import read_json_lines, write_json_lines
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.telemetry import events_size, read_events
 from tests.flows.smoke_runs import THREADS
 
-TASK = pathlib.Path(__file__).parents[1] / "unit" / "own" / "palindromes.py"
+OWN = pathlib.Path(__file__).parents[1] / "unit" / "own"
+TASK, HOSTILE = OWN / "palindromes.py", OWN / "hostile.py"
 SMOKE = ("--profile", "smoke", *THREADS, "--set", "bootstrap.steps=40")
 
 
@@ -50,3 +52,26 @@ def test_a_change_of_the_file_runs_what_depends_on_it(reasonloop, tmp_path):
     assert ran["reward"].isdisjoint({"prepare", "bootstrap", "sample", "verify", "build"})
     assert "verify" in ran["verifier"]
     assert ran["verifier"].isdisjoint({"prepare", "bootstrap"})
+
+
+def test_lines_are_judged_by_a_verifier_of_ones_own(called, refused, tmp_path):
+    """Any JSON as gold; what the verifier prints is in neither output."""
+    lines, output = tmp_path / "lines.jsonl", tmp_path / "verdicts.jsonl"
+    texts = ["4", "5", "half", "raise", "print"]
+    rows = [{"id": text, "kind": "own", "gold": "4", "text": text} for text in texts]
+    write_json_lines(lines, [*rows, {"id": "math", "gold": 4, "text": "4"}])
+    done = called("verify", lines, "--output", output, "--verifier", f"{HOSTILE}:verify")
+    assert done.returncode == 0, done.stderr
+    assert "xxx" not in done.stdout + done.stderr
+    found = {row["id"]: (row["strict"], row["score"]) for row in read_json_lines(output)}
+    assert found == {
+        "4": (True, 1),
+        "5": (False, 0),
+        "half": (False, 0.5),
+        "raise": (None, None),
+        "print": (True, 1),
+        "math": (True, 1),
+    }
+    assert "has no judge" in refused(
+        "verify", lines, "--output", output, "--verifier", f"{HOSTILE}:judge"
+    )
