@@ -4,7 +4,7 @@ import io
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -14,9 +14,11 @@ from ruamel.yaml.nodes import MappingNode, Node
 from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
+from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.table import find_kind
 from pipeline_lib.own.code import REWARDS, TASKS, VERIFIERS, code_of, find_function, names_of
-from pipeline_lib.params.train import ONLINE, RewardParams
+from pipeline_lib.params.paths import PrepareParams
+from pipeline_lib.params.train import ONLINE, RewardParams, TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import check_data_set, find_data_set, is_data_set
 from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, VERIFY, task_of
@@ -35,6 +37,8 @@ RENAMED: Mapping[str, str] = {
 """Former dotted keys and their present names; a key of a renamed section is before the section."""
 
 _SHOWN_CHARACTERS = 120
+_Section = TypeVar("_Section", bound=BaseModel)
+_Train = TypeVar("_Train", bound=TrainParams)
 
 
 def load_params(
@@ -97,50 +101,60 @@ def _with_own_code(params: Params) -> Params:
 
     Stages are keyed by these.
     """
-    name, prepare, verify, train = (
-        params.prepare.dataset,
-        params.prepare,
-        params.verify,
-        params.train,
-    )
-    task = None if is_data_set(name) else task_of(name)
-    if task is not None:
-        there = names_of(task)
-        prompt = next((f"{name}:{one}" for one in PROMPTS if one in there), None)
-        prepare = prepare.model_copy(update={"prompt": prepare.prompt or prompt})
-        given = {
-            field: getattr(verify, field) or (f"{name}:{function}" if function in there else None)
-            for field, function in {"verifier": VERIFY, "answer": "answer"}.items()
+    prepare, classmate, pacore = params.prepare, params.classmate, params.pacore
+    named = {one.dataset for one in (prepare, classmate.prepare)}
+    tasks = {name: task for name in named if not is_data_set(name) and (task := task_of(name))}
+    if len(tasks) > 1:
+        raise BadInputError(
+            f"prepare.dataset={prepare.dataset} and classmate.prepare.dataset={classmate.prepare.dataset}: are two "
+            "tasks, whose verifiers differ; give one, as --task does"
+        )
+    name = next(iter(tasks), None)
+    there = names_of(tasks[name]) if name else frozenset[str]()
+
+    def own(*names: str) -> str | None:
+        return next((f"{name}:{one}" for one in names if one in there), None)
+
+    def asked(data: PrepareParams, section: str) -> PrepareParams:
+        is_task = data.dataset == name
+        prompt = data.prompt or (own(*PROMPTS) if is_task else None)
+        codes = {
+            f"{section}.dataset": f"{name}:{PROBLEMS}" if is_task else None,
+            f"{section}.prompt": prompt if prompt and "{" not in prompt else None,
         }
-        verify = verify.model_copy(update=given)
-        if "reward" in there and not train.rewards and train.method in ONLINE:
-            mine = RewardParams(name="reward", function=f"{name}:reward")
-            train = train.model_copy(update={"rewards": (mine,)})
-    prompt = prepare.prompt if prepare.prompt is not None and "{" not in prepare.prompt else None
-    return params.model_copy(
-        update={
-            "prepare": prepare.model_copy(
-                update={
-                    "code_digest": _code_digest(
-                        TASKS,
-                        {
-                            "prepare.dataset": f"{name}:{PROBLEMS}" if task is not None else None,
-                            "prepare.prompt": prompt,
-                        },
-                    )
-                }
-            ),
-            "verify": verify.model_copy(
-                update={
-                    "code_digest": _code_digest(
-                        VERIFIERS,
-                        {"verify.verifier": verify.verifier, "verify.answer": verify.answer},
-                    )
-                }
-            ),
-            "train": train.model_copy(update={"rewards": tuple(map(_with_digest, train.rewards))}),
-        }
+        return _copied(data, prompt=prompt, code_digest=_code_digest(TASKS, codes))
+
+    def rewarded(train: _Train) -> _Train:
+        rewards = train.rewards
+        if (function := own("reward")) and not rewards and train.method in ONLINE:
+            rewards = (RewardParams(name="reward", function=function),)
+        return _copied(train, rewards=tuple(map(_with_digest, rewards)))
+
+    verifier = params.verify.verifier or own(VERIFY)
+    answer = params.verify.answer or own("answer")
+    codes = {"verify.verifier": verifier, "verify.answer": answer}
+    return _copied(
+        params,
+        prepare=asked(prepare, "prepare"),
+        verify=_copied(
+            params.verify,
+            verifier=verifier,
+            answer=answer,
+            code_digest=_code_digest(VERIFIERS, codes),
+            of_task=verifier is not None and params.verify.verifier is None,
+        ),
+        train=rewarded(params.train),
+        pacore=_copied(
+            pacore,
+            kind=OWN.name if own(VERIFY) else pacore.kind,
+            train=rewarded(pacore.train),
+        ),
+        classmate=_copied(classmate, prepare=asked(classmate.prepare, "classmate.prepare")),
     )
+
+
+def _copied(section: _Section, **changes: object) -> _Section:
+    return section.model_copy(update=changes)
 
 
 def _code_digest(group: str, named: Mapping[str, str | None]) -> str | None:
@@ -153,10 +167,8 @@ def _code_digest(group: str, named: Mapping[str, str | None]) -> str | None:
 
 
 def _with_digest(reward: RewardParams) -> RewardParams:
-    if reward.function is None:
-        return reward
-    found = find_function(reward.function, key="train.rewards.function", group=REWARDS)
-    return reward.model_copy(update={"code_digest": code_of(found)})
+    codes = {"train.rewards.function": reward.function}
+    return _copied(reward, code_digest=_code_digest(REWARDS, codes))
 
 
 def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:

@@ -237,6 +237,8 @@ class VerifyParams(Section):
     """The same, from a text to the answer that a vote counts; null: the form of the problem's kind."""
     code_digest: str | None = None
     """Of both functions; it is read from their files."""
+    of_task: bool = False
+    """The verifier is the one of the task, so both are for its problems alone; filled in where none is given."""
 
 
 class BuildParams(Section):

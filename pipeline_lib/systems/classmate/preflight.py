@@ -113,3 +113,7 @@ def _check_unused(train: TrainParams) -> None:
         raise BadInputError(
             "classmate.train.control=true: the control is classmate-plain; set false"
         )
+    if train.rewards:
+        raise BadInputError(
+            "classmate.train.rewards: the reward is the verdict and the peers' success; leave it out"
+        )

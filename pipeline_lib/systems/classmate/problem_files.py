@@ -8,6 +8,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.code import CODE
 from pipeline_lib.kinds.countdown import COUNTDOWN
 from pipeline_lib.kinds.math import MATH
+from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.program import PROGRAM
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.data_set import source_identity
@@ -21,7 +22,7 @@ from pipeline_lib.store.reuse import Unit, make_folder
 from pipeline_lib.store.workspace import SPLITS
 from pipeline_lib.telemetry import record_event
 
-KINDS = (COUNTDOWN, MATH, CODE, PROGRAM)
+KINDS = (COUNTDOWN, MATH, CODE, PROGRAM, OWN)
 """Of problems whose chains `first_leaks` reads answers in; a grid can be stated in ways that it does not read."""
 _KIND = "problems"
 

@@ -7,6 +7,7 @@ from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.kinds.own import own_gold
 from pipeline_lib.kinds.program import ProgramGold
 
 
@@ -66,5 +67,13 @@ EXAMPLES = {
         right="```python\na, b = map(int, input().split())\nprint(a + b)\n```",
         wrong="```python\na, b = map(int, input().split())\nprint(a - b)\n```",
         no_answer="  ",
+    ),
+    "own": Example(
+        gold=own_gold("four"),
+        line={"gold": "four"},
+        shown="four",
+        right="four",
+        wrong="five",
+        no_answer="",
     ),
 }

@@ -1,6 +1,7 @@
 """Every kind in the table is complete: rows, lines, prompts, judge and votes work for it."""
 
 import json
+import pathlib
 import pkgutil
 
 import pytest
@@ -16,12 +17,14 @@ from pipeline_lib.verify.golds import open_gold_check
 from pipeline_lib.verify.lines import read_lines
 from tests.unit.kinds.examples import EXAMPLES
 
+HOSTILE = pathlib.Path(__file__).parents[1] / "own" / "hostile.py"
 each_kind = pytest.mark.parametrize("name", KINDS)
 
 
 @pytest.fixture(scope="module")
 def verifier():
-    with open_verifier(VerifyParams()) as opened:
+    """Of a task as well, whose verifier is for its own problems alone."""
+    with open_verifier(VerifyParams(verifier=f"{HOSTILE}:verify", of_task=True)) as opened:
         yield opened
 
 
