@@ -21,7 +21,7 @@ from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.params.train import ONLINE, RewardParams, TrainParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import check_data_set, find_data_set, is_data_set
-from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, VERIFY, task_of
+from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, THREADS, VERIFY, task_of
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
@@ -133,6 +133,9 @@ def _with_own_code(params: Params) -> Params:
     verifier = params.verify.verifier or own(VERIFY)
     answer = params.verify.answer or own("answer")
     codes = {"verify.verifier": verifier, "verify.answer": answer}
+    rl = params.apr.rl
+    grammar = rl.grammar or own(THREADS)
+    threads = {"apr.rl.rollout": rl.rollout, "apr.rl.grammar": grammar}
     return _copied(
         params,
         prepare=asked(prepare, "prepare"),
@@ -150,6 +153,10 @@ def _with_own_code(params: Params) -> Params:
             train=rewarded(pacore.train),
         ),
         classmate=_copied(classmate, prepare=asked(classmate.prepare, "classmate.prepare")),
+        apr=_copied(
+            params.apr,
+            rl=_copied(rl, grammar=grammar, code_digest=_code_digest(TASKS, threads)),
+        ),
     )
 
 

@@ -9,6 +9,7 @@ import importlib.metadata
 import importlib.util
 import pathlib
 import symtable
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,8 @@ def find_source(text: str, *, key: str, group: str) -> Source:
         if not file.is_file():
             raise BadInputError(f"{key}={text}: no such file")
         return Source(file=file)
+    if (here := str(pathlib.Path.cwd())) not in sys.path:
+        sys.path.append(here)
     # A function of a task may be named by the task.
     points = {**_entry_points(TASKS), **_entry_points(group)}
     module = points[text].module if text in points else text

@@ -38,7 +38,7 @@ def main() -> None:
         stream.reconfigure(line_buffering=True)
     file = pathlib.Path(source["file"])
     try:
-        module = _imported(file, source["module"])
+        module = imported(file, source["module"])
     except BaseException as error:  # noqa: BLE001 - whatever the code raises, the client says it
         control.send(f"{file.name}: cannot be imported: {_failure(error, file)}".encode())
         return
@@ -52,7 +52,8 @@ def main() -> None:
     )
 
 
-def _imported(file: pathlib.Path, name: str | None) -> ModuleType:
+def imported(file: pathlib.Path, name: str | None) -> ModuleType:
+    """The module of a file, or the one of a name; whatever its code raises is raised."""
     if name is not None:
         return importlib.import_module(name)
     sys.path.insert(0, str(file.parent))

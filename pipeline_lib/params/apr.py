@@ -188,9 +188,11 @@ class AprRlParams(Section):
     rollouts: Literal["in_process", "endpoint"] = "in_process"
     """endpoint: the engine of `serve` draws, with the adapter of every step; needs `apr.model.lora`."""
     rollout: str | None = None
-    """module:function that draws and judges, in place of `ThreadDraws`; see docs/apr.md."""
+    """FILE.py:function or module:function that draws and judges, in place of `ThreadDraws`; see docs/apr.md."""
     grammar: str | None = None
-    """module:name of a `ThreadGrammar` in place of the model's."""
+    """FILE.py:name or module:name of a `ThreadGrammar` in place of a language model's; null: THREADS of a task."""
+    code_digest: str | None = None
+    """Of both; it is read from their files."""
     pass_tokens: Count = 2048
     """Tokens of a forward/backward pass, padding included, at most."""
     precision: Literal["float32", "bfloat16"] = "float32"

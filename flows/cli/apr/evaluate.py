@@ -145,6 +145,8 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         serve=_server(url, loaded, folders[0]),
         evaluate=loaded.evaluate,
         verify=loaded.verify,
+        grammar=loaded.apr.rl.grammar,
+        grammar_digest=loaded.apr.rl.code_digest,
         max_tokens=max_tokens,
         seed=loaded.seed,
         provenance=provenance(loaded),
@@ -152,6 +154,8 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     )
     if dataset is not None:
         found = problem_source.read_data_set(loaded)
+    elif params.task is not None and data is None and problems is None:
+        found = problem_source.read_task(loaded, "test")
     else:
         file = None if problems is None else pathlib.Path(problems)
         found = problem_source.read_source(data, file, split)

@@ -36,7 +36,10 @@ def task_of(
     verify: VerifyParams,
     grammar: ThreadGrammar | None = None,
 ) -> ThreadTask:
-    """The task of a model with ``record``; ``grammar`` takes the place of a language model's own."""
+    """The task of a model with ``record``; ``grammar`` takes the place of a language model's own.
+
+    A grammar of the user's is told of in the user's prompts, if at all.
+    """
     if record.style in {"compact", "published"}:
         return CountdownTask(
             grammar=CountdownGrammar(style="compact" if record.style == "compact" else "published"),
@@ -44,7 +47,7 @@ def task_of(
             is_bare=(record.kind, record.style) == ("serial", "published"),
         )
     task = words_task(record, tokenizer, verify)
-    return task if grammar is None else replace(task, grammar=grammar)
+    return task if grammar is None else replace(task, grammar=grammar, is_trained=True)
 
 
 def words_task(

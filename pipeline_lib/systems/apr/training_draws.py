@@ -43,6 +43,8 @@ class ThreadDraws:
     """A served engine; None: the model draws in this process, in its memory."""
     concurrency: int = UNBOUNDED
     """Draws in flight."""
+    most_tokens: int | None = None
+    """Of one draw; None: as the window has room for."""
 
     def __call__(
         self,
@@ -78,7 +80,9 @@ class ThreadDraws:
                     grammar=task.grammar,
                     draws=draws,
                     wire=task.wire,
-                    decoding=Decoding(temperature=temperature, max_new_tokens=window),
+                    decoding=Decoding(
+                        temperature=temperature, max_new_tokens=self.most_tokens or window
+                    ),
                     slots=asyncio.Semaphore(self.concurrency),
                     seed=seed,
                     tokens=task.tokens,

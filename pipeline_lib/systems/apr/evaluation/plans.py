@@ -31,7 +31,7 @@ from pipeline_lib.systems.apr.problem_lines import ThreadProblem
 from pipeline_lib.systems.apr.rollouts import check_room
 from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
-from pipeline_lib.systems.apr.task import ThreadTask
+from pipeline_lib.systems.apr.task import ThreadTask, load_named
 from pipeline_lib.systems.apr.tasks import record_of, task_of
 from pipeline_lib.systems.apr.threads import Rollout, Root, TextTokens
 
@@ -53,6 +53,8 @@ class ThreadModel:
     serve: ServeParams | None
     """The server that has it; None: it is drawn in process."""
     verify: VerifyParams
+    grammar: str | None
+    """Of a language model, in place of its own, as in ``apr.rl.grammar``."""
 
     @override
     def __getstate__(self) -> dict[str, Any]:
@@ -62,7 +64,8 @@ class ThreadModel:
     @functools.cached_property
     def task(self) -> ThreadTask:
         """Prompts, texts and verdicts; BadInputError without a tokenizer."""
-        return task_of(self.record, load_tokenizer(str(self.folder)), self.verify)
+        grammar = None if self.grammar is None else load_named(self.grammar, key="apr.rl.grammar")
+        return task_of(self.record, load_tokenizer(str(self.folder)), self.verify, grammar)
 
     @property
     def tokens(self) -> TextTokens:
@@ -149,6 +152,9 @@ class EvaluationSetting:
     evaluate: EvaluateParams
     verify: VerifyParams
     """Of answers in words."""
+    grammar: str | None = None
+    """Of all language models, in place of their own."""
+    grammar_digest: str | None = None
     max_tokens: int = 512
     """Of one draw of a language model that was not trained on threads."""
     seed: int
@@ -220,6 +226,7 @@ class Plan:
                 "first_success": setting.first_success,
                 "seed": setting.seed,
                 "url": serve.url if serve else None,
+                **({} if setting.grammar is None else {"grammar": setting.grammar_digest}),
             }
         )
 
@@ -252,7 +259,13 @@ def _plans_of_model(
 ) -> list[Plan]:
     record = record_of(folder, source.examples, most_tokens=setting.max_tokens)
     check_fit(folder, record, source.problems, style=source.style)
-    model = ThreadModel(folder=folder, record=record, serve=setting.serve, verify=setting.verify)
+    model = ThreadModel(
+        folder=folder,
+        record=record,
+        serve=setting.serve,
+        verify=setting.verify,
+        grammar=setting.grammar,
+    )
     amounts = setting.children if record.kind == "parallel" else setting.tokens
     asked: Sequence[int | None] = amounts or [None]
     conditions = [choose_condition(folder, record, amount) for amount in asked]

@@ -9,7 +9,9 @@ from pydantic import ValidationError
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
-from pipeline_lib.sampling.splits import checked_problems
+from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import instruction
+from pipeline_lib.sampling.splits import checked_problems, checked_splits
 from pipeline_lib.store.files import read_json
 from pipeline_lib.systems.apr.countdown.grammar import read_problem
 from pipeline_lib.systems.apr.countdown.task import root_state
@@ -117,7 +119,7 @@ class ProblemSource:
 
 
 def read_source(
-    data: pathlib.Path | None, problems: pathlib.Path | None, split: EvaluatedSplit | None
+    data: pathlib.Path | None, problems: pathlib.Path | None, split: str | None
 ) -> ProblemSource:
     """The problems of a split of a data folder, by default the test problems, or the problems of a file.
 
@@ -125,7 +127,7 @@ def read_source(
         BadInputError: not exactly one is given, a split of a file is asked for, or one cannot be used.
     """
     if (data is None) == (problems is None):
-        raise BadInputError("give either --data DATA or --problems FILE")
+        raise BadInputError("give either --data DATA or --problems FILE, or --task FILE alone")
     if problems is not None:
         if split is not None:
             raise BadInputError(f"--split {split}: is for --data; a file of problems has no splits")
@@ -155,15 +157,22 @@ def read_data_set(params: Params) -> ProblemSource:
     if len(params.evaluate.sets) != 1:
         raise BadInputError("--dataset: give one data set, and another --output for the next")
     problems, _ = checked_problems(params.evaluate.sets[0], seed=params.seed)
+    return _in_words([(one, one.question) for one in problems])
+
+
+def read_task(params: Params, split: Literal["train", "test"]) -> ProblemSource:
+    """The problems of a split of ``prepare.dataset``, with their whole prompts as questions.
+
+    Raises:
+        BadInputError: it cannot be used.
+    """
+    problems: Sequence[Problem] = getattr(checked_splits(params.prepare, seed=params.seed), split)
+    return _in_words([(one, instruction(one)) for one in problems])
+
+
+def _in_words(asked: Sequence[tuple[Problem, str]]) -> ProblemSource:
     lines = [
-        WordsLine.model_validate(
-            {
-                "id": one.id,
-                "question": one.question,
-                "kind": one.kind.name,
-                **one.kind.write_line(one.gold),
-            }
-        )
-        for one in problems
+        {"id": one.id, "question": question, "kind": one.kind.name, **one.kind.write_line(one.gold)}
+        for one, question in asked
     ]
-    return ProblemSource(problems=lines)
+    return ProblemSource(problems=[*map(WordsLine.model_validate, lines)])

@@ -22,7 +22,6 @@ from pipeline_lib.systems.apr.words.parts import combined
 from pipeline_lib.systems.apr.words.texts import ANSWER, TURN, answer_text
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Item, pooled_verifier
-from pipeline_lib.verify.judges import answer_form
 
 WELL_FORMED, RIGHT_PARTS = "well formed", "right parts"
 PART_RIGHT, RESULTS_USED = "part right", "results used"
@@ -77,14 +76,23 @@ class WordsTask:
         ]
         with pooled_verifier(self.verify) as verifier:
             verdicts = verifier.judge(items)
-        return [self._judged(*one) for one in zip(rollouts, asked, claims, verdicts, strict=True)]
+            votes = [
+                form(claim) if claim and (form := verifier.answer_form(kind_of(one.gold))) else None
+                for one, claim in zip(asked, claims, strict=True)
+            ]
+        judged = zip(rollouts, asked, claims, votes, verdicts, strict=True)
+        return [self._judged(*one) for one in judged]
 
     def _judged(
-        self, rollout: Rollout, problem: ThreadProblem, claim: str | None, verdict: Verdict
+        self,
+        rollout: Rollout,
+        problem: ThreadProblem,
+        claim: str | None,
+        answer: str | None,
+        verdict: Verdict,
     ) -> Judged | str:
         if verdict.strict is None:
             return rollout.error or f"no verdict: {verdict.reason}"
-        answer = _vote(problem, claim)
         return Judged(
             claim=claim,
             answer=answer,
@@ -139,8 +147,3 @@ def _used(answer: str, results: Sequence[str | None], facts: Mapping[str, Any]) 
         return {}
     follows = combined(facts["asked"], [int(one or 0) for one in results])
     return {RESULTS_USED: float(answer == str(follows))}
-
-
-def _vote(problem: ThreadProblem, claim: str | None) -> str | None:
-    form = answer_form(kind_of(problem.gold))
-    return None if claim is None or form is None else form(claim)
