@@ -3,6 +3,7 @@
 import pathlib
 
 import pytest
+import yaml
 
 from pipeline_lib.store import shards
 from pipeline_lib.store.files import read_json_lines, write_json_lines
@@ -75,3 +76,29 @@ def test_lines_are_judged_by_a_verifier_of_ones_own(called, refused, tmp_path):
     assert "has no judge" in refused(
         "verify", lines, "--output", output, "--verifier", f"{HOSTILE}:judge"
     )
+
+
+def test_dvc_watches_the_file_of_a_task(called, tmp_path, monkeypatch):
+    """The digests that stages of dvc.yaml depend on change with the functions that they call, for no comment."""
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("params.yaml").write_text(
+        "{prepare: {dataset: task.py}, train: {method: grpo}}\n", "utf-8"
+    )
+
+    def digests(text):
+        pathlib.Path("task.py").write_text(text, "utf-8")
+        done = called("stages", "loop", "--digests", "digests.yaml")
+        assert done.returncode == 0, done.stderr
+        return yaml.safe_load(pathlib.Path("digests.yaml").read_text("utf-8"))
+
+    text = TASK.read_text("utf-8")
+    before = digests(text)
+    for old, new, stale in [
+        ('"""A task of one file."""', '"""A task."""  # of one file', set()),
+        ("half[::-1] if", "half if", {"prepare", "report"}),
+        ("/ 100", "/ 50", {"train", "report"}),
+        ("== answer", "== str(answer)", {"verify", "train", "evaluate", "report"}),
+    ]:
+        assert old in text
+        after = digests(text.replace(old, new))
+        assert {name for name in before if before[name] != after[name]} == stale

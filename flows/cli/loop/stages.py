@@ -3,16 +3,20 @@
 import os.path
 import pathlib
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from cyclopts import Parameter
+from pydantic import BaseModel
 from rich.table import Table
 
 from flows.run.terminal import console, say
 from pipeline_lib import defaults
 from pipeline_lib.defaults import CODE_LOCK, PARAMS
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.whole import Params
+from pipeline_lib.params_file import load_params
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.store.keys import code_digest
 from pipeline_lib.systems.stage import Stage, System
@@ -88,7 +92,8 @@ def stages(
     if digests is not None:
         if system is None:
             raise BadInputError(f"--digests {digests}: name the system, as in `stages loop`")
-        write_text(digests, yaml.safe_dump(code_digests(SYSTEMS[system]), sort_keys=False))
+        found = code_digests(SYSTEMS[system], load_params())
+        write_text(digests, yaml.safe_dump(found, sort_keys=False))
         return
     if write_dvc:
         write_dvc_files()
@@ -170,9 +175,30 @@ def _entry(stage: Stage, system: str, workspace: str) -> dict[str, Any]:
     return entry
 
 
-def code_digests(system: System) -> dict[str, str]:
-    """Digest of the code of each stage, as in its stage key: comments and docstrings are no part of it."""
+def code_digests(system: System, params: Params) -> dict[str, str]:
+    """Digest of the code of each stage, as in its stage key: comments and docstrings are no part of it.
+
+    The user's own code is part of it where a stage depends on the params that name it.
+    """
     return {
-        stage.name: digest_json({module: code_digest(module) for module in stage.modules})
+        stage.name: digest_json(
+            {
+                **{module: code_digest(module) for module in stage.modules},
+                **{key: own for key in stage.params if (own := _own_code(attrgetter(key)(params)))},
+            }
+        )
         for stage in system.stages
     }
+
+
+def _own_code(params: Any) -> list[str]:
+    """The digests that the reader of params has filled in, in a section or a list of sections."""
+    if isinstance(params, tuple):
+        return [digest for one in params for digest in _own_code(one)]
+    if not isinstance(params, BaseModel):
+        return []
+    return [
+        digest
+        for name, value in params
+        for digest in ([value] if name == "code_digest" and value else _own_code(value))
+    ]
