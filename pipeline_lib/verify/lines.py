@@ -210,6 +210,8 @@ class LineSummary:
     disagreeing_ids: list[str] = field(default_factory=list)
     """The ones whose lenient score is not the label."""
     num_labelled_wrong_but_right: int = 0
+    judge_tokens: int = 0
+    """Of a model that was asked: of its prompts and drawn."""
 
     @property
     def num_lines(self) -> int:
@@ -224,6 +226,7 @@ class LineSummary:
     def add(self, line: Line, verdict: Verdict) -> None:
         """Add one line."""
         self.by_status[verdict.status.value] += 1
+        self.judge_tokens += sum(verdict.judge_tokens)
         if verdict.lenient is None:
             self.unscored_ids[verdict.reason or ""].append(line.id)
             return

@@ -1,10 +1,12 @@
 """Judge by a verifier of the user: True, False, a score in [0, 1] or None for "not scored".
 
+One that asks a model gives a pair of this and OpenAI's usage, whose tokens are part of the verdict's cost.
 Whatever else happens there, an exception, a deadline, the death of its process or another value, is no verdict.
 """
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from pipeline_lib.errors import BadInputError
@@ -86,6 +88,10 @@ def _verdict(result: Result) -> Verdict:
     value, failure = result.value, result.failure
     if failure is not None:
         return _without_score(failure, result.seconds)
+    match value:
+        case [judged, {"prompt_tokens": int(asked), "completion_tokens": int(drawn)}]:
+            verdict = _verdict(replace(result, value=judged))
+            return replace(verdict, judge_tokens=(asked, drawn))
     if value is None:
         return not_judged(Status.VERIFIER_ERROR, "not scored: the verifier returned None")
     if isinstance(value, bool | int | float) and 0 <= value <= 1:

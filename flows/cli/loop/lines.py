@@ -210,6 +210,8 @@ def _print_summary(summary: LineSummary) -> None:
     unscored = Counter({reason: len(ids) for reason, ids in summary.unscored_ids.items()})
     for reason, count in unscored.most_common():
         say(f"not scored: {count}, {reason}")
+    if summary.judge_tokens:
+        say(f"tokens of the model that judged: {summary.judge_tokens}")
 
 
 def _print_agreement(summary: LineSummary) -> None:
