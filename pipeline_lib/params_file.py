@@ -4,6 +4,7 @@ import io
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -16,12 +17,19 @@ from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
 from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.table import find_kind
-from pipeline_lib.own.code import REWARDS, TASKS, VERIFIERS, code_of, find_function, names_of
-from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.params.train import ONLINE, RewardParams, TrainParams
+from pipeline_lib.own.code import (
+    REWARDS,
+    TASKS,
+    VERIFIERS,
+    code_of,
+    find_function,
+    find_source,
+    names_of,
+)
+from pipeline_lib.params.train import ONLINE, RewardParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import check_data_set, find_data_set, is_data_set
-from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, THREADS, VERIFY, task_of
+from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, THREADS, VERIFY
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
@@ -38,7 +46,6 @@ RENAMED: Mapping[str, str] = {
 
 _SHOWN_CHARACTERS = 120
 _Section = TypeVar("_Section", bound=BaseModel)
-_Train = TypeVar("_Train", bound=TrainParams)
 
 
 def load_params(
@@ -77,14 +84,15 @@ def load_params(
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
         _check_names(params)
-        return _with_own_code(params)
+        return _with_digests(_with_task(params))
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error
 
 
 def _check_names(params: Params) -> None:
     """Not in the models: `params` is below the tables of names in the import order."""
-    check_data_set(params.prepare.dataset)
+    for key in _DATA:
+        check_data_set(attrgetter(key)(params).dataset)
     for one in params.evaluate.sets:
         find_data_set(one.dataset)
     for data in (params.prepare, params.classmate.prepare, *params.evaluate.sets):
@@ -96,86 +104,84 @@ def _check_names(params: Params) -> None:
     check_engine(params.serve)
 
 
-def _with_own_code(params: Params) -> Params:
-    """With what a task of the user's own says, where the params say nothing; and with digests of the user's code.
-
-    Stages are keyed by these.
-    """
-    prepare, classmate, pacore = params.prepare, params.classmate, params.pacore
-    named = {one.dataset for one in (prepare, classmate.prepare)}
-    tasks = {name: task for name in named if not is_data_set(name) and (task := task_of(name))}
-    if len(tasks) > 1:
+def _with_task(params: Params) -> Params:
+    """With what a task of the user's own says, where the params say nothing."""
+    datasets = {key: attrgetter(key)(params).dataset for key in _DATA}
+    own = [name for name in dict.fromkeys(datasets.values()) if not is_data_set(name)]
+    if not own:
+        return params
+    if len(own) > 1:
         raise BadInputError(
-            f"prepare.dataset={prepare.dataset} and classmate.prepare.dataset={classmate.prepare.dataset}: are two "
-            "tasks, whose verifiers differ; give one, as --task does"
+            f"{' and '.join(own)} are two tasks, whose verifiers differ; give one, as --task does"
         )
-    name = next(iter(tasks), None)
-    there = names_of(tasks[name]) if name else frozenset[str]()
-
-    def own(*names: str) -> str | None:
-        return next((f"{name}:{one}" for one in names if one in there), None)
-
-    def asked(data: PrepareParams, section: str) -> PrepareParams:
-        is_task = data.dataset == name
-        prompt = data.prompt or (own(*PROMPTS) if is_task else None)
-        codes = {
-            f"{section}.dataset": f"{name}:{PROBLEMS}" if is_task else None,
-            f"{section}.prompt": prompt if prompt and "{" not in prompt else None,
-        }
-        return _copied(data, prompt=prompt, code_digest=_code_digest(TASKS, codes))
-
-    def rewarded(train: _Train) -> _Train:
-        rewards = train.rewards
-        if (function := own("reward")) and not rewards and train.method in ONLINE:
-            rewards = (RewardParams(name="reward", function=function),)
-        return _copied(train, rewards=tuple(map(_with_digest, rewards)))
-
-    verifier = params.verify.verifier or own(VERIFY)
-    answer = params.verify.answer or own("answer")
-    codes = {"verify.verifier": verifier, "verify.answer": answer}
-    rl = params.apr.rl
-    grammar = rl.grammar or own(THREADS)
-    threads = {"apr.rl.rollout": rl.rollout, "apr.rl.grammar": grammar}
-    return _copied(
-        params,
-        prepare=asked(prepare, "prepare"),
-        verify=_copied(
-            params.verify,
-            verifier=verifier,
-            answer=answer,
-            code_digest=_code_digest(VERIFIERS, codes),
-            of_task=verifier is not None and params.verify.verifier is None,
-        ),
-        train=rewarded(params.train),
-        pacore=_copied(
-            pacore,
-            kind=OWN.name if own(VERIFY) else pacore.kind,
-            train=rewarded(pacore.train),
-        ),
-        classmate=_copied(classmate, prepare=asked(classmate.prepare, "classmate.prepare")),
-        apr=_copied(
-            params.apr,
-            rl=_copied(rl, grammar=grammar, code_digest=_code_digest(TASKS, threads)),
-        ),
+    [task] = own
+    there = names_of(find_source(task, key="prepare.dataset", group=TASKS))
+    verifier, answer, reward, threads, prompt = (
+        next((f"{task}:{one}" for one in names if one in there), None)
+        for names in ((VERIFY,), ("answer",), ("reward",), (THREADS,), PROMPTS)
     )
+    given: dict[str, object] = {
+        **{f"{key}.prompt": prompt for key, dataset in datasets.items() if dataset == task},
+        "verify.of_task": verifier is not None and params.verify.verifier is None,
+        "verify.verifier": verifier,
+        "verify.answer": answer,
+        "apr.rl.grammar": threads,
+        "pacore.kind": OWN.name if verifier else None,
+    }
+    for key in ("train", "pacore.train"):
+        if reward and attrgetter(key)(params).method in ONLINE:
+            given[f"{key}.rewards"] = (RewardParams(name="reward", function=reward),)
+    for key, value in given.items():
+        if value and (not attrgetter(key)(params) or key == "pacore.kind"):
+            params = _replaced(params, key, value)
+    return params
 
 
-def _copied(section: _Section, **changes: object) -> _Section:
-    return section.model_copy(update=changes)
+def _with_digests(params: Params) -> Params:
+    """With digests of the user's code, which stages are keyed by."""
+    for key, (group, names) in _CODES.items():
+        section = attrgetter(key)(params)
+        codes = {f"{key}.{name}": getattr(section, name) for name in names}
+        if key in _DATA and not is_data_set(section.dataset):
+            codes[f"{key}.dataset"] = f"{section.dataset}:{PROBLEMS}"
+        params = _replaced(params, f"{key}.code_digest", _code_digest(group, codes))
+    for key in ("train.rewards", "pacore.train.rewards"):
+        rewards = tuple(map(_with_digest, attrgetter(key)(params)))
+        params = _replaced(params, key, rewards)
+    return params
+
+
+_DATA = ("prepare", "classmate.prepare")
+"""Sections that may name a task."""
+_CODES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "prepare": (TASKS, ["prompt"]),
+    "classmate.prepare": (TASKS, ["prompt"]),
+    "verify": (VERIFIERS, ["verifier", "answer"]),
+    "apr.rl": (TASKS, ["rollout", "grammar"]),
+}
+"""Sections with names of functions: their entry points, and the keys."""
+
+
+def _replaced(section: _Section, key: str, value: object) -> _Section:
+    """A copy with another value of a dotted key."""
+    name, _, below = key.partition(".")
+    inner = _replaced(getattr(section, name), below, value) if below else value
+    return section.model_copy(update={name: inner})
 
 
 def _code_digest(group: str, named: Mapping[str, str | None]) -> str | None:
+    """Of functions by their keys; None without any. A template is no function."""
     codes = {
         key: code_of(find_function(text, key=key, group=group))
         for key, text in named.items()
-        if text is not None
+        if text is not None and "{" not in text
     }
     return digest_json(codes) if codes else None
 
 
 def _with_digest(reward: RewardParams) -> RewardParams:
     codes = {"train.rewards.function": reward.function}
-    return _copied(reward, code_digest=_code_digest(REWARDS, codes))
+    return _replaced(reward, "code_digest", _code_digest(REWARDS, codes))
 
 
 def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:

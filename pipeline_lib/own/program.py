@@ -20,7 +20,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 from pipeline_lib.killable.program import serve
 from pipeline_lib.own.wire import decoded, encoded
@@ -82,8 +81,8 @@ def _reply(module: ModuleType, file: pathlib.Path, message: bytes) -> bytes:
         value = getattr(module, call["function"])
         if callable(value):
             value = value(*call["args"], **call["options"])
-        if inspect.isawaitable(value):
-            value = asyncio.run(_awaited(value))
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
         if isinstance(value, Iterator):
             value = [*itertools.islice(value, call["most"])]
         reply = encoded({"value": value})
@@ -94,10 +93,6 @@ def _reply(module: ModuleType, file: pathlib.Path, message: bytes) -> bytes:
     if _forks[0] > forks:
         return encoded({"failure": "forked: it started a copy of its process", "ends": True})
     return reply
-
-
-async def _awaited(value: Any) -> Any:
-    return await value
 
 
 def _failure(error: BaseException, file: pathlib.Path) -> str:

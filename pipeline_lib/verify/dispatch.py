@@ -20,7 +20,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Path, Problem, Row
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.judges import AnswerForm, Judge, answer_form, judge_opener
-from pipeline_lib.verify.own import OwnAnswers
+from pipeline_lib.verify.own import own_answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Verifier(ExitStack):
         if self._params.answer is None or not self._is_own(kind):
             return answer_form(kind)
         if self._answers is None:
-            self._answers = self.enter_context(OwnAnswers(self._params.answer, self._params.own))
+            self._answers = own_answers(self._params.answer, self._params.own, self)
             self.callback(setattr, self, "_answers", None)
         return self._answers
 

@@ -2,6 +2,7 @@
 
 import os.path
 import pathlib
+import re
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,6 +24,7 @@ from pipeline_lib.systems.stage import Stage, System
 from pipeline_lib.systems.table import SYSTEMS
 
 PIPELINES = "pipelines"
+_OWN_CODE = re.compile(r'"code_digest":"(\w+)"')
 if TYPE_CHECKING:
     SystemName = str
 else:
@@ -178,27 +180,14 @@ def _entry(stage: Stage, system: str, workspace: str) -> dict[str, Any]:
 def code_digests(system: System, params: Params) -> dict[str, str]:
     """Digest of the code of each stage, as in its stage key: comments and docstrings are no part of it.
 
-    The user's own code is part of it where a stage depends on the params that name it.
+    The user's own code is part of it, by the digests in the params that a stage depends on.
     """
-    return {
-        stage.name: digest_json(
-            {
-                **{module: code_digest(module) for module in stage.modules},
-                **{key: own for key in stage.params if (own := _own_code(attrgetter(key)(params)))},
-            }
-        )
-        for stage in system.stages
-    }
-
-
-def _own_code(params: Any) -> list[str]:
-    """The digests that the reader of params has filled in, in a section or a list of sections."""
-    if isinstance(params, tuple):
-        return [digest for one in params for digest in _own_code(one)]
-    if not isinstance(params, BaseModel):
-        return []
-    return [
-        digest
-        for name, value in params
-        for digest in ([value] if name == "code_digest" and value else _own_code(value))
-    ]
+    found = {}
+    for stage in system.stages:
+        sections = [
+            one for key in stage.params if isinstance(one := attrgetter(key)(params), BaseModel)
+        ]
+        own = [digest for one in sections for digest in _OWN_CODE.findall(one.model_dump_json())]
+        code = {module: code_digest(module) for module in stage.modules}
+        found[stage.name] = digest_json(code | ({"own": own} if own else {}))
+    return found

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline_lib.killable.client import Lost
 from pipeline_lib.own.calls import Call, OwnCode, Result
 from pipeline_lib.own.code import REWARDS, find_function
 from pipeline_lib.params.paths import OwnLimits
@@ -126,8 +125,7 @@ class OwnReward:
 
     def _read(self, result: Result, count: int) -> list[float | None]:
         if result.failure is not None:
-            failure = result.failure
-            self._tell(failure.value if isinstance(failure, Lost) else failure)
+            self._tell(result.failure)
             return [None] * count
         if not isinstance(result.value, list) or len(result.value) != count:
             self._tell(f"it returned no list of {count} rewards for {count} completions")
