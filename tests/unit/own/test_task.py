@@ -102,7 +102,7 @@ def test_what_changes_which_digest(tmp_path):
         return (
             found.prepare.code_digest,
             found.verify.code_digest,
-            found.train.rewards[0].code_digest,
+            found.train.code_digest,
         )
 
     before = digests(shutil.copy(TASK, tmp_path / "task.py"))
