@@ -8,8 +8,9 @@ import yaml
 from pipeline_lib.store import shards
 from pipeline_lib.store.files import read_json_lines, write_json_lines
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.study import read_study
 from pipeline_lib.telemetry import events_size, read_events
-from tests.flows.smoke_runs import THREADS
+from tests.flows.smoke_runs import CLASSMATE, THREADS
 
 OWN = pathlib.Path(__file__).parents[1] / "unit" / "own"
 TASK, HOSTILE = OWN / "palindromes.py", OWN / "hostile.py"
@@ -102,3 +103,22 @@ def test_dvc_watches_the_file_of_a_task(called, tmp_path, monkeypatch):
         assert old in text
         after = digests(text.replace(old, new))
         assert {name for name in before if before[name] != after[name]} == stale
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("system", "settings"),
+    [
+        ("pacore", (*SMOKE, "--set", "pacore.start=base", "--set", "pacore.train.method=grpo")),
+        ("classmate", (*CLASSMATE, "--runner", "thread")),
+    ],
+)
+def test_other_systems_take_a_task(reasonloop, tmp_path, system, settings):
+    """Its problems are judged by its verifier, in the training and in the comparison."""
+    done = reasonloop(system, "run", "--task", TASK, "--workspace", tmp_path, *settings)
+    assert done.returncode == 0, done.stderr + done.stdout
+    problems = next(tmp_path.glob("data/**/problems/test*"))
+    rows = shards.read_table(problems) if problems.is_dir() else read_json_lines(problems)
+    assert {row["kind"] for row in rows} == {"own"}
+    study = read_study(tmp_path / "reports" / system / "metrics.json")
+    assert study.points
