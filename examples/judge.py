@@ -34,9 +34,11 @@ def verify(answer: Any, text: str) -> tuple[bool | str, dict[str, Any]]:
 
     A server that is gone raises an error, and a reply that is neither yes nor no is no verdict: both are null.
     """
-    messages = [{"role": "user", "content": ASKED.format(answer=answer, text=text)}]
     reply = server().chat.completions.create(
-        model=MODEL, messages=messages, temperature=0, max_tokens=8
+        model=MODEL,
+        messages=[{"role": "user", "content": ASKED.format(answer=answer, text=text)}],
+        temperature=0,
+        max_tokens=8,
     )
     said = reply.choices[0].message.content or ""
     word = said.strip().lower().rstrip(".!,")

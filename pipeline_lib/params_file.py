@@ -111,9 +111,7 @@ def _with_task(params: Params) -> Params:
     if not own:
         return params
     if len(own) > 1:
-        raise BadInputError(
-            f"{' and '.join(own)} are two tasks, whose verifiers differ; give one, as --task does"
-        )
+        raise BadInputError(f"{' and '.join(own)} are two tasks; give one, as --task does")
     [task] = own
     there = names_of(find_source(task, key="prepare.dataset", group=TASKS))
     verifier, answer, reward, threads, prompt = (

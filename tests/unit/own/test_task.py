@@ -62,7 +62,7 @@ def test_every_system_has_the_task():
 def test_two_tasks(tmp_path):
     """Their verifiers would be one param."""
     other = edited(tmp_path, "a", "a")
-    with pytest.raises(BadInputError, match=r"two tasks, whose verifiers differ"):
+    with pytest.raises(BadInputError, match=r"are two tasks"):
         params(TASK, f"classmate.prepare.dataset={other}")
 
 
