@@ -34,10 +34,9 @@ def verify(answer: Any, text: str) -> tuple[bool | str, dict[str, Any]]:
 
     A server that is gone raises an error, and a reply that is neither yes nor no is no verdict: both are null.
     """
-    asked = ASKED.format(answer=answer, text=text)
     reply = server().chat.completions.create(
         model=MODEL,
-        messages=[{"role": "user", "content": asked}],
+        messages=[{"role": "user", "content": ASKED.format(answer=answer, text=text)}],
         temperature=0,
         max_tokens=8,
     )

@@ -111,9 +111,7 @@ def _with_task(params: Params) -> Params:
     if not own:
         return params
     if len(own) > 1:
-        raise BadInputError(
-            f"{' and '.join(own)} are two tasks, whose verifiers differ; give one, as --task does"
-        )
+        raise BadInputError(f"{' and '.join(own)} are two tasks; give one, as --task does")
     [task] = own
     there = names_of(find_source(task, key="prepare.dataset", group=TASKS))
     verifier, answer, reward, threads, prompt = (
@@ -141,13 +139,16 @@ def _with_digests(params: Params) -> Params:
     """With digests of the user's code, which stages are keyed by."""
     for key, (group, names) in _CODES.items():
         section = attrgetter(key)(params)
-        codes = {f"{key}.{name}": getattr(section, name) for name in names}
+        named = {name: getattr(section, name, None) for name in names}
+        named |= {one.name: one.function for one in getattr(section, "rewards", ())}
         if key in _DATA and not is_data_set(section.dataset):
-            codes[f"{key}.dataset"] = f"{section.dataset}:{PROBLEMS}"
-        params = _replaced(params, f"{key}.code_digest", _code_digest(group, codes))
-    for key in ("train.rewards", "pacore.train.rewards"):
-        rewards = tuple(map(_with_digest, attrgetter(key)(params)))
-        params = _replaced(params, key, rewards)
+            named["dataset"] = f"{section.dataset}:{PROBLEMS}"
+        codes = {
+            name: code_of(find_function(text, key=f"{key}.{name}", group=group))
+            for name, text in named.items()
+            if text is not None and not ("{" in text and name == "prompt")
+        }
+        params = _replaced(params, f"{key}.code_digest", digest_json(codes) if codes else None)
     return params
 
 
@@ -158,8 +159,10 @@ _CODES: Mapping[str, tuple[str, Sequence[str]]] = {
     "classmate.prepare": (TASKS, ["prompt"]),
     "verify": (VERIFIERS, ["verifier", "answer"]),
     "apr.rl": (TASKS, ["rollout", "grammar"]),
+    "train": (REWARDS, []),
+    "pacore.train": (REWARDS, []),
 }
-"""Sections with names of functions: their entry points, and the keys."""
+"""Sections with names of functions: their entry points, and the keys besides rewards."""
 
 
 def _replaced(section: _Section, key: str, value: object) -> _Section:
@@ -167,21 +170,6 @@ def _replaced(section: _Section, key: str, value: object) -> _Section:
     name, _, below = key.partition(".")
     inner = _replaced(getattr(section, name), below, value) if below else value
     return section.model_copy(update={name: inner})
-
-
-def _code_digest(group: str, named: Mapping[str, str | None]) -> str | None:
-    """Of functions by their keys; None without any. A template is no function."""
-    codes = {
-        key: code_of(find_function(text, key=key, group=group))
-        for key, text in named.items()
-        if text is not None and "{" not in text
-    }
-    return digest_json(codes) if codes else None
-
-
-def _with_digest(reward: RewardParams) -> RewardParams:
-    codes = {"train.rewards.function": reward.function}
-    return _replaced(reward, "code_digest", _code_digest(REWARDS, codes))
 
 
 def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:

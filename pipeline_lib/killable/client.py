@@ -26,6 +26,8 @@ RECYCLE_AFTER = 2000
 MAX_RESTARTS = 5
 """Failed starts in a row, above which an error is raised."""
 _MAX_REPLY_BYTES = 1 << 28
+_ATTEMPTS = 2
+"""Of a message whose process dies."""
 
 
 class Lost(Enum):
@@ -95,7 +97,7 @@ class Forker:
         with remote:
             self._process = subprocess.Popen(  # noqa: S603 - a fixed module
                 [
-                    *(sys.executable, "-W", "ignore", "-m", self._program),
+                    *(sys.executable, "-u", "-W", "ignore", "-m", self._program),
                     *(str(remote.fileno()), self._argument),
                 ],
                 env={**self._environment, "PYTHONPATH": path},
@@ -169,27 +171,21 @@ class Worker:
         self.num_answered = 0
 
     def ask(self, message: bytes, *, cpu_s: float, wall_s: float) -> Reply:
-        """The reply to a message within CPU seconds of the worker and seconds; one whose process died is sent again, once.
-
-        Errors as of `Forker.fork`.
-        """
+        """The reply to a message within CPU seconds of the worker and seconds; errors as of `Forker.fork`."""
         start_s = time.perf_counter()
-        data = self._ask(message, cpu_s, wall_s)
-        if data is Lost.CRASHED:
-            data = self._ask(message, cpu_s, wall_s)
-        return Reply(data, time.perf_counter() - start_s)
-
-    def _ask(self, message: bytes, cpu_s: float, wall_s: float) -> bytes | Lost:
-        if self._socket is None:
-            self._socket, self.pid = self._forker.fork()
-            self.num_answered = 0
         reply: bytes | Lost = Lost.CRASHED
-        with contextlib.suppress(OSError):
-            reply = self._reply(self._socket, message, cpu_s, wall_s)
-        self.num_answered += 1
-        if isinstance(reply, Lost) or self.num_answered >= RECYCLE_AFTER:
-            self.close()
-        return reply
+        for _ in range(_ATTEMPTS):
+            if self._socket is None:
+                self._socket, self.pid = self._forker.fork()
+                self.num_answered = 0
+            with contextlib.suppress(OSError):
+                reply = self._reply(self._socket, message, cpu_s, wall_s)
+            self.num_answered += 1
+            if isinstance(reply, Lost) or self.num_answered >= RECYCLE_AFTER:
+                self.close()
+            if reply is not Lost.CRASHED:
+                break
+        return Reply(reply, time.perf_counter() - start_s)
 
     def close(self) -> None:
         """Kill its process."""

@@ -36,12 +36,6 @@ def _read_line(row: Mapping[str, Any]) -> OwnGold:
     return own_gold(_Line.model_validate(row).gold)
 
 
-def _shown(gold: OwnGold) -> str:
-    """The answer as it may stand in a text: a string without its quotes."""
-    answer = json.loads(gold.answer)
-    return answer if isinstance(answer, str) else gold.answer
-
-
 def last_line(text: str) -> str | None:
     """The last line of a text that is not empty: the answer, where a task says nothing else."""
     lines = text.split()
@@ -54,7 +48,7 @@ OWN = Kind(
     instruction="",
     judge="pipeline_lib.verify.own:open_judge",
     answer_form=last_line,
-    show_gold=_shown,
+    show_gold=lambda gold: str(json.loads(gold.answer)),
     read_line=_read_line,
     write_line=lambda gold: {"gold": json.loads(gold.answer)},
 )

@@ -31,12 +31,6 @@ class Call:
     shares: int = 1
     """Of the deadline, as for a function of several texts."""
 
-    @property
-    def message(self) -> bytes:
-        """As the program reads it."""
-        call = {"function": self.function, "args": self.args, "options": self.options}
-        return encoded({**call, "most": self.most})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
@@ -106,8 +100,9 @@ class _Caller:
 
     def answer(self, call: Call) -> Result:
         """The result of a call."""
+        asked = {name: getattr(call, name) for name in ("function", "args", "options", "most")}
         wall_s = self._timeout_s * call.shares
-        data, seconds = self._process.ask(call.message, wall_s=wall_s, cpu_s=wall_s)
+        data, seconds = self._process.ask(encoded(asked), wall_s=wall_s, cpu_s=wall_s)
         if isinstance(data, Lost):
             return Result(failure=data.value, lost=data, seconds=seconds)
         found = decoded(data)

@@ -9,7 +9,6 @@ import functools
 import importlib
 import importlib.util
 import inspect
-import io
 import itertools
 import json
 import os
@@ -32,9 +31,6 @@ def main() -> None:
     """Serve the control socket whose descriptor is the first argument, with the source of the second."""
     control = socket.socket(fileno=int(sys.argv[1]))
     source = json.loads(sys.argv[2])
-    for stream in (sys.stdout, sys.stderr):
-        assert isinstance(stream, io.TextIOWrapper)
-        stream.reconfigure(line_buffering=True)
     file = pathlib.Path(source["file"])
     try:
         module = imported(file, source["module"])

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline_lib.errors import BadInputError, Faults, first_fault
 from pipeline_lib.kinds.own import OWN
 from pipeline_lib.own.calls import Call, OwnCode
-from pipeline_lib.own.code import TASKS, Function, Source, find_function, find_source, names_of
+from pipeline_lib.own.code import TASKS, Source, find_function, find_source, names_of
 from pipeline_lib.params.paths import LINES, DataParams, OwnLimits
 from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.lines import Turns, lines_data_set
@@ -87,23 +87,13 @@ def with_prompts(problems: Sequence[Problem], prompt: str | None) -> list[Proble
         return [_asked(one, _filled(prompt, one)) for one in problems]
     function = find_function(prompt, key="prepare.prompt", group=TASKS)
     with OwnCode(function.source, _LIMITS) as code:
-        prompts = _prompts(code, function, problems)
-    return [_asked(*one) for one in zip(problems, prompts, strict=True)]
-
-
-def _prompts(code: OwnCode, function: Function, problems: Sequence[Problem]) -> list[Any]:
-    results = code.call([Call(function=function.name, args=[one]) for one in problems])
-    values = [
-        result.checked(f"prepare.prompt: problem {problem.id}")
-        for problem, result in zip(problems, results, strict=True)
-    ]
-    if not function.name.isupper():
-        return values
-    # A template that its file names gives itself.
-    return [
-        _filled(value, problem) if isinstance(value, str) else value
-        for problem, value in zip(problems, values, strict=True)
-    ]
+        results = code.call([Call(function=function.name, args=[one]) for one in problems])
+    asked = []
+    for problem, result in zip(problems, results, strict=True):
+        prompt = result.checked(f"prepare.prompt: problem {problem.id}")
+        is_template = function.name.isupper() and isinstance(prompt, str)
+        asked.append(_asked(problem, _filled(prompt, problem) if is_template else prompt))
+    return asked
 
 
 def _filled(template: str, problem: Problem) -> str:

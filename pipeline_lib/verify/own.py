@@ -82,31 +82,32 @@ def own_answers(name: str, limits: OwnLimits, stack: ExitStack) -> Callable[[str
 
 
 def _verdict(result: Result) -> Verdict:
-    value = result.value
     if result.failure is not None:
         return _without_score(result, result.failure)
-    match value:
-        case [judged, {"prompt_tokens": int(asked), "completion_tokens": int(drawn)}]:
+    match result.value:
+        case [
+            bool() | int() | float() | str() | None as judged,
+            {"prompt_tokens": int(asked), "completion_tokens": int(drawn)},
+        ]:
             verdict = _verdict(replace(result, value=judged))
             return replace(verdict, judge_tokens=(asked, drawn))
-        case _:
-            pass
-    if value is None:
-        return not_judged(Status.VERIFIER_ERROR, "not scored: the verifier returned None")
-    if isinstance(value, bool | int | float) and 0 <= value <= 1:
-        is_right = value == 1
-        return Verdict(
-            status=Status.CORRECT if is_right else Status.WRONG,
-            strict=is_right,
-            lenient=is_right,
-            score=float(value),
-            seconds=result.seconds,
-        )
-    shown = one_line(json.dumps(value), most=_SHOWN_CHARS)
-    return not_judged(
-        Status.VERIFIER_ERROR,
-        f"no verdict: the verifier returned {shown}, not True, False, None or a number from 0 to 1",
-    )
+        case None:
+            return not_judged(Status.VERIFIER_ERROR, "not scored: the verifier returned None")
+        case bool() | int() | float() as score if 0 <= score <= 1:
+            is_right = score == 1
+            return Verdict(
+                status=Status.CORRECT if is_right else Status.WRONG,
+                strict=is_right,
+                lenient=is_right,
+                score=float(score),
+                seconds=result.seconds,
+            )
+        case value:
+            shown = one_line(json.dumps(value), most=_SHOWN_CHARS)
+            return not_judged(
+                Status.VERIFIER_ERROR,
+                f"no verdict: the verifier returned {shown}, not True, False, None or a number from 0 to 1",
+            )
 
 
 def _without_score(result: Result, failure: str) -> Verdict:

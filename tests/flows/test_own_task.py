@@ -9,8 +9,9 @@ import yaml
 from pipeline_lib.store import shards
 from pipeline_lib.store.files import read_json_lines, write_json_lines
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.study.study import read_study
 from pipeline_lib.telemetry import events_size, read_events
-from tests.flows.smoke_runs import THREADS
+from tests.flows.smoke_runs import CLASSMATE, THREADS
 
 OWN = pathlib.Path(__file__).parents[1] / "unit" / "own"
 TASK, HOSTILE = OWN / "palindromes.py", OWN / "hostile.py"
@@ -127,3 +128,43 @@ def test_a_task_of_an_installed_package(called):
         assert of_file.returncode == of_package.returncode == 0, of_file.stderr + of_package.stderr
         assert of_package.stdout.replace("mirrored:", f"{TASK}:") == of_file.stdout
     assert "texts judged, 0 not as expected" in of_file.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("system", "settings"),
+    [
+        ("pacore", (*SMOKE, "--set", "pacore.start=base", "--set", "pacore.train.method=grpo")),
+        ("classmate", (*CLASSMATE, "--runner", "thread")),
+    ],
+)
+def test_other_systems_take_a_task(reasonloop, tmp_path, system, settings):
+    """Its problems are judged by its verifier, in the training and in the comparison."""
+    done = reasonloop(system, "run", "--task", TASK, "--workspace", tmp_path, *settings)
+    assert done.returncode == 0, done.stderr + done.stdout
+    problems = next(tmp_path.glob("data/**/problems/test*"))
+    rows = shards.read_table(problems) if problems.is_dir() else read_json_lines(problems)
+    assert {row["kind"] for row in rows} == {"own"}
+    study = read_study(tmp_path / "reports" / system / "metrics.json")
+    assert study.points
+
+
+def test_a_new_task_is_as_it_should_be(called, refused, tmp_path, monkeypatch):
+    """Its three texts are judged as it says; one that is not, or not at all, ends the check."""
+    monkeypatch.chdir(tmp_path)
+    few = [f"--set=prepare.{split}_problems=3" for split in ("train", "test", "bootstrap")]
+    assert called("task", "new", "words").returncode == 0
+    done = called("task", "check", "words.py", *few)
+    assert done.returncode == 0, done.stderr
+    assert "3 texts judged, 0 not as expected" in done.stdout
+    text = pathlib.Path("words.py").read_text("utf-8")
+    for new, said in (
+        ("return None", "is not judged"),
+        ("return True", "is right, expected wrong"),
+    ):
+        pathlib.Path("words.py").write_text(
+            text.replace("return text.strip()", f"{new}\n    return text")
+        )
+        assert said in refused("task", "check", "words.py", *few)
+    assert "apr run trains on traces of its own" in refused("apr", "run", "--task", "words.py")
+    assert "--data DATA or --task FILE" in refused("apr", "rl", "m", "--output", "o")

@@ -146,17 +146,13 @@ def train(
 def rl(
     model: Annotated[
         pathlib.Path,
-        Parameter(
-            help="Folder of `reasonloop apr train`, or of this command, or of a language model."
-        ),
+        Parameter(help="Folder of `apr train`, of this command, or of any language model."),
     ],
     /,
     *,
     data: Annotated[
         pathlib.Path | None,
-        Parameter(
-            help="Folder of `reasonloop apr generate`; its training problems are used, or else those of --task."
-        ),
+        Parameter(help="Folder of `apr generate`, for its training problems; or give --task."),
     ] = None,
     output: ModelFolder,
     minutes: Minutes = None,

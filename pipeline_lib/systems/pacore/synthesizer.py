@@ -31,7 +31,7 @@ from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_p
 from pipeline_lib.train.online.rollouts import PathSource
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside
-from pipeline_lib.verify.dispatch import Verifier, judge_texts, open_verifier
+from pipeline_lib.verify.dispatch import judge_texts, open_verifier, pooled_verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,61 +74,56 @@ def train_synthesizer(
     episodes_file, card = named("episodes.jsonl"), named("card.md")
     for file in (episodes_file, card):
         check_output(file)
-    with open_verifier(params.verify) as verifier:
-        form = _prompt_form(base, params, verifier)
-        is_online = train.method in ONLINE
-        episodes = make_episodes(
-            questions, settings, form, seed=params.seed, supervised=not is_online
-        )
-        counts = dict(episodes.counts)
-        _check_left(counts, "raise pacore.episodes.max_mean_right, or cache more responses")
-        cold_start: Sequence[Row] = ()
-        if is_online and train.warm_start_steps:
-            cold_start = make_episodes(
-                questions, settings, form, seed=params.seed, supervised=True
-            ).rows
+    form = _prompt_form(base, params)
+    is_online = train.method in ONLINE
+    episodes = make_episodes(questions, settings, form, seed=params.seed, supervised=not is_online)
+    counts = dict(episodes.counts)
+    _check_left(counts, "raise pacore.episodes.max_mean_right, or cache more responses")
+    cold_start: Sequence[Row] = ()
+    if is_online and train.warm_start_steps:
+        cold_start = make_episodes(
+            questions, settings, form, seed=params.seed, supervised=True
+        ).rows
 
-        def request(
-            output: pathlib.Path, rows: Sequence[Row], train: TrainParams, cold_start: Sequence[Row]
-        ) -> TrainingRequest:
-            return TrainingRequest(
-                base=base,
-                output=output,
-                rows=rows,
-                warm_start_rows=cold_start,
-                problems=[question.problem for question in questions],
-                params=train,
-                verify=params.verify,
-                max_new_tokens=call_tokens(params.pacore, form.chat_format),
-                serve=params.serve,
-                through=_through(rows, questions, form, params),
-                seed=params.seed,
-                key=_key(base, [*cold_start, *rows], train, params),
-                progress=progress,
-                trackers=trackers_beside(output, params.execution),
-            )
-
-        if is_online and settings.filter_draws:
-            if cold_start:
-                train_policy(
-                    request(named("first-stage"), cold_start, supervised_training(train), ())
-                )
-                base, cold_start = str(named("first-stage")), ()
-            outcomes = _filter(base, questions, form, params, named, progress)
-            rows = [row for row in episodes.rows if outcomes.get(row["problem_id"]) == "kept"]
-            found = [*outcomes.values()]
-            counts |= {f"syntheses_{outcome}": found.count(outcome) for outcome in OUTCOMES}
-            counts["episodes"] = len(rows)
-            episodes = replace(episodes, rows=rows)
-            _check_left(counts, "change the first stage, or set pacore.episodes.filter_draws=0")
-        write_json_lines(episodes_file, episodes.rows)
-        write_text(card, _card(base, params, counts))
-        return TrainedSynthesizer(
-            summary=train_policy(request(output, episodes.rows, train, cold_start)),
-            episodes=replace(episodes, counts=counts),
-            rows=episodes_file,
-            card=card,
+    def request(
+        output: pathlib.Path, rows: Sequence[Row], train: TrainParams, cold_start: Sequence[Row]
+    ) -> TrainingRequest:
+        return TrainingRequest(
+            base=base,
+            output=output,
+            rows=rows,
+            warm_start_rows=cold_start,
+            problems=[question.problem for question in questions],
+            params=train,
+            verify=params.verify,
+            max_new_tokens=call_tokens(params.pacore, form.chat_format),
+            serve=params.serve,
+            through=_through(rows, questions, form, params),
+            seed=params.seed,
+            key=_key(base, [*cold_start, *rows], train, params),
+            progress=progress,
+            trackers=trackers_beside(output, params.execution),
         )
+
+    if is_online and settings.filter_draws:
+        if cold_start:
+            train_policy(request(named("first-stage"), cold_start, supervised_training(train), ()))
+            base, cold_start = str(named("first-stage")), ()
+        outcomes = _filter(base, questions, form, params, named, progress)
+        rows = [row for row in episodes.rows if outcomes.get(row["problem_id"]) == "kept"]
+        found = [*outcomes.values()]
+        counts |= {f"syntheses_{outcome}": found.count(outcome) for outcome in OUTCOMES}
+        counts["episodes"] = len(rows)
+        episodes = replace(episodes, rows=rows)
+        _check_left(counts, "change the first stage, or set pacore.episodes.filter_draws=0")
+    write_json_lines(episodes_file, episodes.rows)
+    write_text(card, _card(base, params, counts))
+    return TrainedSynthesizer(
+        summary=train_policy(request(output, episodes.rows, train, cold_start)),
+        episodes=replace(episodes, counts=counts),
+        rows=episodes_file,
+        card=card,
+    )
 
 
 def supervised_training(train: TrainParams) -> TrainParams:
@@ -205,7 +200,7 @@ def judge_cache(
     ]
 
 
-def _prompt_form(base: str, params: Params, verifier: Verifier) -> PromptForm:
+def _prompt_form(base: str, params: Params) -> PromptForm:
     chat_format, tokenizer = chat_format_for(base), load_tokenizer(base)
     context, most = declared_context(pathlib.Path(base)), call_tokens(params.pacore, chat_format)
 
@@ -213,9 +208,11 @@ def _prompt_form(base: str, params: Params, verifier: Verifier) -> PromptForm:
         tokens = len(encode_prompt(tokenizer, prompt))
         return context is None or tokens + most <= context
 
-    return PromptForm(
-        chat_format=chat_format, fits=fits, message_of=message_of(params.pacore, verifier)
-    )
+    def message(text: str) -> str | None:
+        with pooled_verifier(params.verify) as verifier:
+            return message_of(params.pacore, verifier)(text)
+
+    return PromptForm(chat_format=chat_format, fits=fits, message_of=message)
 
 
 def _through(

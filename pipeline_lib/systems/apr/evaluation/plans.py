@@ -53,7 +53,7 @@ class ThreadModel:
     serve: ServeParams | None
     """The server that has it; None: it is drawn in process."""
     verify: VerifyParams
-    grammar: str | None
+    grammar: str | None = None
     """Of a language model, in place of its own, as in ``apr.rl.grammar``."""
 
     @override
@@ -226,7 +226,7 @@ class Plan:
                 "first_success": setting.first_success,
                 "seed": setting.seed,
                 "url": serve.url if serve else None,
-                **({} if setting.grammar is None else {"grammar": setting.grammar_digest}),
+                "grammar": setting.grammar_digest,
             }
         )
 

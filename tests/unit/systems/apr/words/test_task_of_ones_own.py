@@ -2,13 +2,12 @@
 
 import pathlib
 
-from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params_file import load_params
+from pipeline_lib.systems.apr import rl
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, make_plans
 from pipeline_lib.systems.apr.evaluation.problem_source import read_task
-from pipeline_lib.systems.apr.rl import train_by_rl
 from pipeline_lib.systems.apr.words.grammars import PointerGrammar
 from pipeline_lib.systems.apr.words.texts import ANSWER
 
@@ -17,12 +16,13 @@ SIZES = [f"prepare.{split}_problems=2" for split in ("train", "test", "bootstrap
 
 
 def params():
-    rl = ["apr.rl.steps=1", "apr.rl.prompts=1", "apr.rl.group_size=2", "apr.rl.updates=1"]
-    return load_params(overrides=[f"prepare.dataset={TASK}", *SIZES, *rl])
+    steps = ["apr.rl.steps=1", "apr.rl.prompts=1", "apr.rl.group_size=2", "apr.rl.updates=1"]
+    return load_params(overrides=[f"prepare.dataset={TASK}", *SIZES, *steps])
 
 
-def test_a_language_model_without_a_record_is_trained_and_evaluated(base, tmp_path):
+def test_a_language_model_without_a_record_is_trained_and_evaluated(base, tmp_path, monkeypatch):
     """Prompts are those of the task, without our words about tags; its own grammar reads the spawns."""
+    monkeypatch.setattr(rl, "_MOST_TOKENS", 8)
     found, trained = params(), tmp_path / "trained"
     assert found.apr.rl.grammar == f"{TASK}:THREADS"
     source = read_task(found, "test")
@@ -47,9 +47,8 @@ def test_a_language_model_without_a_record_is_trained_and_evaluated(base, tmp_pa
     assert type(task.grammar).__name__ == PointerGrammar.__name__
     spawn = task.grammar.find_spawn(f"{question}{ANSWER}<spawn>\n2\n</spawn>")
     assert [one.prompt for one in spawn.children] == [f"{question}\nPart (2){ANSWER}"]
-    rl = AprRlParams.model_validate(found.apr.rl.model_dump())
-    manifest = train_by_rl(
-        base, read_task(found, "train"), trained, rl, seed=1, verify=found.verify
+    manifest = rl.train_by_rl(
+        base, read_task(found, "train"), trained, found.apr.rl, seed=1, verify=found.verify
     )
     assert manifest.counts["drawn_tokens"] > 0
     models = {"base": base, "trained": trained}
