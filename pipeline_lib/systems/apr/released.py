@@ -12,6 +12,7 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.kind import line_error
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.params.paths import CountdownParams
@@ -33,7 +34,7 @@ from pipeline_lib.systems.apr.data_folder import (
     traces_folder,
 )
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
-from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.problem_lines import countdown_problem, row_of_problem
 
 _WINDOW = 4096
 """Tokens of a sequence of the released models."""
@@ -79,7 +80,9 @@ def import_traces(
         train_problems=len(items),
     )
     problems = [
-        ProblemLine(id=f"{source.stem}-{place}", numbers=item.nums, target=item.target)
+        countdown_problem(
+            f"{source.stem}-{place}", CountdownGold(numbers=item.nums, target=item.target)
+        )
         for place, item in enumerate(items)
     ]
     rows = [
@@ -91,7 +94,7 @@ def import_traces(
     with replaced(output) as fresh:
         for split in SPLITS:
             some = problems if split == "train" else []
-            write_json_lines(problem_file(fresh, split), [one.model_dump() for one in some])
+            write_json_lines(problem_file(fresh, split), map(row_of_problem, some))
         write_json(fresh / SETTINGS_NAME, DataSettings(data=data, seed=0).model_dump(mode="json"))
         shards.write_table(traces_folder(fresh, kind), rows, kind=TRACES_KIND, key=key)
         counts = {f"{kind}_problems": len(items), f"{kind}_rows": len(rows)}

@@ -23,6 +23,7 @@ from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.folders import check_output_folder
@@ -36,7 +37,7 @@ from pipeline_lib.systems.apr.model_record import (
     choose_condition,
     read_record,
 )
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
+from pipeline_lib.systems.apr.problem_lines import read_problems
 from pipeline_lib.systems.apr.rollouts import check_room
 from pipeline_lib.systems.apr.task import Row, ThreadTask, digest_named, load_named
 from pipeline_lib.systems.apr.tasks import task_of
@@ -295,7 +296,7 @@ def make_phase(
 def prompt_rows(
     model: pathlib.Path,
     record: ThreadModelRecord,
-    problems: Sequence[ThreadProblem],
+    problems: Sequence[Problem],
     rl: AprRlParams,
     task: ThreadTask,
 ) -> list[Row]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.records import Problem
 from pipeline_lib.store.files import digest_file
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem
 from pipeline_lib.systems.apr.threads import Limits, Rollout, TextTokens, ThreadGrammar
 
 Row = dict[str, Any]
@@ -46,11 +46,11 @@ class ThreadTask(Protocol):
     def wire(self, text: str) -> str:
         """The prompt of a text, as it is sent."""
 
-    def prompt(self, problem: ThreadProblem, condition: str) -> str:
+    def prompt(self, problem: Problem, condition: str) -> str:
         """The text of a parent before its first draw, with ``condition`` before it."""
 
     def judge(
-        self, rollouts: Sequence[Rollout], problems: Mapping[str, ThreadProblem]
+        self, rollouts: Sequence[Rollout], problems: Mapping[str, Problem]
     ) -> list[Judged | str]:
         """The verdicts on rollouts, in their order, or the reasons why there is none; ``problems`` by `Root.problem_id`.
 

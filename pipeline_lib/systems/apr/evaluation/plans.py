@@ -19,6 +19,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.records import Problem
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest
 from pipeline_lib.store.shards import split
@@ -27,7 +28,6 @@ from pipeline_lib.systems.apr.model_record import (
     ThreadModelRecord,
     choose_condition,
 )
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem
 from pipeline_lib.systems.apr.rollouts import check_room
 from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
@@ -166,7 +166,7 @@ class Plan:
     chosen: ModelSetting
     prompt_condition: str
     """As written before a prompt."""
-    problems: Sequence[ThreadProblem]
+    problems: Sequence[Problem]
     setting: EvaluationSetting
 
     @property
@@ -178,11 +178,11 @@ class Plan:
         return serial or self.setting.samples
 
     @property
-    def groups(self) -> Sequence[Sequence[ThreadProblem]]:
+    def groups(self) -> Sequence[Sequence[Problem]]:
         """Problems whose rollouts are drawn together."""
         return split(self.problems, max(1, DRAWN_TOGETHER // self.samples))
 
-    def roots(self, problems: Sequence[ThreadProblem]) -> list[Root]:
+    def roots(self, problems: Sequence[Problem]) -> list[Root]:
         """The parents of ``problems``."""
         return [
             Root(
@@ -194,7 +194,7 @@ class Plan:
             for sample in range(self.samples)
         ]
 
-    def draw(self, problems: Sequence[ThreadProblem]) -> list[Rollout]:
+    def draw(self, problems: Sequence[Problem]) -> list[Rollout]:
         """The rollouts of ``problems``; see `ThreadModel.draw`."""
         return self.model.draw(
             self.roots(problems),
@@ -214,7 +214,7 @@ class Plan:
                 "model": model_identity(str(self.model.folder)),
                 "record": self.model.record.model_dump(mode="json"),
                 "condition": self.prompt_condition,
-                "problems": [problem.model_dump(mode="json") for problem in self.problems],
+                "problems": [problem.row() for problem in self.problems],
                 "samples": self.samples,
                 "temperature": self.chosen.temperature,
                 "first_success": setting.first_success,

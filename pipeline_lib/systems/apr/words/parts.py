@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.apr import PartsParams
+from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random
-from pipeline_lib.systems.apr.problem_lines import WordsLine
 from pipeline_lib.systems.apr.threads import Role
 from pipeline_lib.systems.apr.words.grammars import join_block
 from pipeline_lib.systems.apr.words.texts import ANSWER, END_SPAWN, SPAWN
@@ -141,12 +142,12 @@ class Part:
     value: int
 
 
-def questions(params: PartsParams, *, split: str, seed: int, count: int) -> list[WordsLine]:
-    """Distinct questions of a split; their facts are the values, steps and expressions of the parts.
+def questions(params: PartsParams, *, split: str, seed: int, count: int) -> list[Problem]:
+    """Distinct questions of a split; their columns are the values, steps and expressions of the parts.
 
     Question number n depends on the seed, the split and the ranges of ``params`` alone.
     """
-    found: dict[str, WordsLine] = {}
+    found: dict[str, Problem] = {}
     for index in itertools.count():
         if len(found) == count:
             break
@@ -155,7 +156,7 @@ def questions(params: PartsParams, *, split: str, seed: int, count: int) -> list
     return [*found.values()]
 
 
-def _question(params: PartsParams, draw: random.Random, split: str, seed: int) -> WordsLine:
+def _question(params: PartsParams, draw: random.Random, split: str, seed: int) -> Problem:
     def allowed(numbers: Sequence[int]) -> bool:
         share = child_random(seed, "number set", *sorted(numbers)).random()
         return (share < _TEST_SHARE) == (split in _HELD_OUT)
@@ -179,16 +180,17 @@ def _question(params: PartsParams, draw: random.Random, split: str, seed: int) -
         _ASKED[asked].format(thing=thing),
     ]
     question = "\n".join(lines)
-    return WordsLine.model_validate(
-        {
-            "id": f"{NAME}-{split}-{child_random(seed, question).randrange(1 << 48):012x}",
-            "question": question,
-            "gold": str(combined(asked, values)),
+    return Problem(
+        id=f"{NAME}-{split}-{child_random(seed, question).randrange(1 << 48):012x}",
+        question=question,
+        gold=MathGold(answer=str(combined(asked, values))),
+        source=NAME,
+        columns={
             "asked": asked,
             "values": values,
             "steps": [part.steps for part in parts],
             "expressions": [part.expression for part in parts],
-        }
+        },
     )
 
 
@@ -307,7 +309,7 @@ def _step(draw: random.Random) -> str:
             return f"{a}{sign}{b}={result}"
 
 
-def trace_rows(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
+def trace_rows(problem: Problem, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
     """The sequences of the trace of a question, and its facts, as rows of a table of traces."""
     yield from _trace(problem, kind, params)
     if params.facts:
@@ -316,8 +318,8 @@ def trace_rows(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[d
         yield {"problem_id": problem.id, **fact, "prefix": _FACTS_MESSAGE + ANSWER, "output": text}
 
 
-def _trace(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
-    facts = problem.facts
+def _trace(problem: Problem, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
+    facts = problem.columns
     asked, values, steps = facts["asked"], facts["values"], facts["steps"]
     sentences = problem.question.split("\n")[1:-1]
     prompt = problem.question + ANSWER

@@ -55,7 +55,9 @@ def released(data, kind, path):
             if kind == "serial"
             else {"trace_dict": {"main_calls": [texts[one] for one in roots], "sub_calls": subs}}
         )
-        items.append({"nums": problem.numbers, "target": problem.target, "rating": 0.5, **form})
+        items.append(
+            {"nums": problem.gold.numbers, "target": problem.gold.target, "rating": 0.5, **form}
+        )
     path.write_text(json.dumps(items), "utf-8")
     return path
 
