@@ -70,6 +70,19 @@ class SandboxUnavailableError(ReasonloopError):
     """No sandbox tier passed its self-test, so no model-written code is run."""
 
 
+@contextmanager
+def errors_at(where: str, *, unnamed: str = "") -> Iterator[None]:
+    """Put a place before a `BadInputError`, or before the first fault that pydantic found, as `first_fault` says it."""
+    from pydantic import ValidationError  # noqa: PLC0415 - a sandbox imports this module
+
+    try:
+        yield
+    except BadInputError as error:
+        raise BadInputError(f"{where}: {error}") from error
+    except ValidationError as error:
+        raise BadInputError(f"{where}: {first_fault(error, unnamed=unnamed)}") from error
+
+
 def reason_of(error: BaseException) -> str:
     """The message of another library's error on one line, or the name of its type if it has none."""
     return one_line(str(error), most=_REASON_CHARACTERS) or type(error).__name__

@@ -34,11 +34,11 @@ from prefect.exceptions import (
 from prefect.flows import load_flow_from_entrypoint
 from prefect.types import SecretDict
 from prefect.workers.process import ProcessWorker
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from flows.server.email_block import Email
 from pipeline_lib import defaults
-from pipeline_lib.errors import BadInputError, ReasonloopError, first_fault, reason_of
+from pipeline_lib.errors import BadInputError, ReasonloopError, errors_at, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.terminal_text import one_line
 
@@ -130,10 +130,8 @@ def _load(definition: Content) -> Flow[Any, Any]:
 def _check_schedule(schedule: Mapping[str, Any], where: str) -> None:
     if "cron" not in schedule:
         return
-    try:
+    with errors_at(where):
         CronSchedule(cron=schedule["cron"], timezone=schedule.get("timezone"))
-    except ValidationError as error:
-        raise BadInputError(f"{where}: {first_fault(error)}") from error
 
 
 def register(client: SyncPrefectClient, content: Content) -> None:

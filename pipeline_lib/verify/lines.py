@@ -32,11 +32,10 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
-    ValidationError,
 )
 
-from pipeline_lib.errors import BadInputError, Faults
-from pipeline_lib.kinds.kind import DistinctIds, Gold, Name, line_error
+from pipeline_lib.errors import BadInputError, Faults, errors_at
+from pipeline_lib.kinds.kind import DistinctIds, Gold, Name
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.table import find_kind
 from pipeline_lib.params.paths import VerifyParams
@@ -159,11 +158,9 @@ def parse_line(row: Mapping[str, Any], *, where: str) -> Line:
         BadInputError: it cannot be used; with ``where`` and the key.
     """
     kind = find_kind(row.get("kind", MATH.name), where=where)
-    try:
+    with errors_at(where, unnamed="gold"):
         line = Line.model_validate({"gold": None, **row})
         return line.model_copy(update={"gold": kind.read_line(row)})
-    except ValidationError as error:
-        raise line_error(error, where=where, unnamed="gold") from error
 
 
 def problem_line(problem: Problem) -> Row:

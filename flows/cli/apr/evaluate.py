@@ -4,7 +4,6 @@ import pathlib
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from pydantic import ValidationError
 
 from flows.cli.options import (
     AT_LEAST_ONE,
@@ -18,8 +17,7 @@ from flows.cli.options import (
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_evaluation
 from flows.run.terminal import say
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import line_error
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import check_output
@@ -233,7 +231,5 @@ def _server(url: str | None, params: Params, model: pathlib.Path) -> ServeParams
     if url is None:
         return None
     changes = {"engine": "url", "url": url, "tokenizer": str(model)}
-    try:
+    with errors_at("--url"):
         return ServeParams.model_validate(params.serve.model_dump() | changes)
-    except ValidationError as error:
-        raise line_error(error, where="--url") from None

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import torch
 from peft import LoraConfig, PeftModel, set_peft_model_state_dict
 from peft.tuners.tuners_utils import BaseTunerLayer
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from safetensors.torch import load
 
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.errors import BadInputError, first_fault, reason_of
+from pipeline_lib.errors import BadInputError, errors_at, reason_of
 
 MAX_RANK = 1024
 """Twice vLLM's maximum."""
@@ -117,11 +117,10 @@ def read_adapter(folder: pathlib.Path, *, max_bytes: int) -> AdapterWeights:
         BadInputError: the folder holds no adapter, or one that is not plain LoRA, or is damaged.
     """
     try:
-        return _read(folder, max_bytes)
-    except BadInputError as error:
-        raise BadInputError(f"adapter {folder}: {error}") from error
-    except ValidationError as error:
-        raise BadInputError(f"adapter {folder}: {_CONFIG}: {first_fault(error)}") from error
+        with errors_at(f"adapter {folder}"):
+            return _read(folder, max_bytes)
+    except BadInputError:
+        raise
     except Exception as error:  # files from outside can be wrong in any way
         raise BadInputError(f"adapter {folder}: {reason_of(error)}; save it again") from error
 
@@ -129,7 +128,8 @@ def read_adapter(folder: pathlib.Path, *, max_bytes: int) -> AdapterWeights:
 def _read(folder: pathlib.Path, max_bytes: int) -> AdapterWeights:
     if missing := [name for name in (_CONFIG, _WEIGHTS) if not (folder / name).is_file()]:
         raise BadInputError(f"it has no {missing[0]}; give a folder saved by PEFT")
-    config = _Config.model_validate_json(_content(folder / _CONFIG, _MAX_CONFIG_BYTES))
+    with errors_at(_CONFIG):
+        config = _Config.model_validate_json(_content(folder / _CONFIG, _MAX_CONFIG_BYTES))
     # Read, not mapped: a mapped file that its writer truncates ends the process.
     tensors = load(_content(folder / _WEIGHTS, max_bytes))
     firsts = (tensor for name, tensor in tensors.items() if name.endswith(_RANK_FIRST))

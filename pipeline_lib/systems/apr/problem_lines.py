@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, StrictStr, ValidationError
+from pydantic import BaseModel, Field, StrictStr
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.kinds.countdown import COUNTDOWN, CountdownGold
-from pipeline_lib.kinds.kind import DistinctIds, Name, line_error
+from pipeline_lib.kinds.kind import DistinctIds, Name
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.table import find_kind
 from pipeline_lib.problems.countdown import NAME, question_of
@@ -42,19 +42,17 @@ def problem_of_row(row: Mapping[str, Any], *, where: str) -> Problem:
     Raises:
         BadInputError: the line cannot be used.
     """
-    try:
+    kind = find_kind(row.get("kind", MATH.name), where=where)
+    with errors_at(where, unnamed="gold"):
         line = _Line.model_validate(row)
         if line.question is None:
             gold = COUNTDOWN.read_line(row)
             if len(gold.numbers) < 2:
-                raise BadInputError(f"{where}: numbers: give at least 2")
+                raise BadInputError("numbers: give at least 2")
             return countdown_problem(line.id, gold)
-        kind = find_kind(row.get("kind", MATH.name), where=where)
         words = Problem(
             id=line.id, question=line.question, gold=kind.read_line(row), source="words"
         )
-    except ValidationError as error:
-        raise line_error(error, where=where, unnamed="gold") from None
     own = row_of_problem(words)
     return replace(words, columns={name: row[name] for name in row if name not in own})
 

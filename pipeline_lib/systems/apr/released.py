@@ -9,11 +9,10 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.kinds.kind import line_error
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store import manifests, shards
@@ -116,12 +115,10 @@ def _items(source: pathlib.Path) -> Iterator[_Item]:
     if not isinstance(content, list) or not content:
         raise BadInputError(f"{source}: no JSON list of traces")
     for place, item in enumerate(content):
-        try:
+        with errors_at(f"{source}: item {place}"):
             found = _Item.model_validate(item)
-        except ValidationError as error:
-            raise line_error(error, where=f"{source}: item {place}") from None
-        if found.trace_dict is None and not found.search_path:
-            raise BadInputError(f"{source}: item {place}: neither trace_dict nor search_path")
+            if found.trace_dict is None and not found.search_path:
+                raise BadInputError("neither trace_dict nor search_path")
         yield found
 
 
