@@ -130,18 +130,20 @@ def folder_rows(folder: pathlib.Path, patterns: Sequence[str]) -> Iterator[RawRo
     Raises:
         BadInputError: a file that cannot be read; the message names file and line.
     """
-    for pattern in patterns:
-        files = sorted(folder.glob(pattern))
-        if files:
-            placed = (item for file in files for item in _file_rows(file))
-            return (
-                RawRow(fields=fields, where=where, index=index)
-                for index, (where, fields) in enumerate(placed)
-            )
-    return None
+    found = next(filter(None, (sorted(folder.glob(pattern)) for pattern in patterns)), None)
+    return None if found is None else file_rows(*found)
 
 
-def _file_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def file_rows(*files: pathlib.Path) -> Iterator[RawRow]:
+    """The rows of files one by one; errors as of `folder_rows`."""
+    placed = (item for file in files for item in _placed_rows(file))
+    return (
+        RawRow(fields=fields, where=where, index=index)
+        for index, (where, fields) in enumerate(placed)
+    )
+
+
+def _placed_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     numbered: Iterable[tuple[int, Mapping[str, Any]]]
     if file.name.endswith((".jsonl", ".jsonl.gz")):
         numbered = numbered_json_lines(file)

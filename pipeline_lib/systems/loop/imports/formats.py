@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyarrow import parquet
-
 from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.problems.data_set import file_rows
 from pipeline_lib.records import Row
-from pipeline_lib.store.files import numbered_json_lines
 
 MAIN = {"verl": "score", "verifiers": "reward"}
 """The reward that sums up all others, by format."""
@@ -90,19 +88,16 @@ def _records(path: pathlib.Path, name: str | None) -> Iterable[tuple[str, Row]]:
     with path.open("rb") as stream:
         beginning = stream.read(_BEGINNING_BYTES)
     is_zip, is_log = beginning.startswith(b"PK\3\4"), b'"eval_id"' in beginning
+    if name != "inspect" and (name or not (is_zip or is_log)):
+        return ((row.where, dict(row.fields)) for row in file_rows(path))
     try:
-        if beginning.startswith(b"PAR1"):
-            rows = parquet.read_table(path).to_pylist()
-            return [(f"{path}: row {number}", row) for number, row in enumerate(rows)]
-        if name == "inspect" or (name is None and (is_zip or is_log)):
-            return [*_log_records(path, "eval" if is_zip else "json")]
+        return [*_log_records(path, "eval" if is_zip else "json")]
     except ModuleNotFoundError as error:
         remedy = "run `pip install 'reasonloop[inspect]'`"
         raise BadInputError(f"{path}: Inspect's log needs {error.name}; {remedy}") from error
-    except Exception as error:  # of zip, JSON, pydantic and parquet
+    except Exception as error:  # of zip, JSON and pydantic
         reason = reason_of(error)
         raise BadInputError(f"{path}: damaged, or of another format ({reason})") from error
-    return ((f"{path}:{number}", row) for number, row in numbered_json_lines(path))
 
 
 def _log_records(path: pathlib.Path, form: Any) -> Iterator[tuple[str, Row]]:
