@@ -30,27 +30,11 @@ _RANK_FIRST = (".lora_A.weight", ".lora_embedding_A")
 """Suffixes of the matrices whose first axis is the rank."""
 
 _WITHOUT_EFFECT = {
-    "auto_mapping",
-    "base_model_name_or_path",
-    "corda_config",
-    "ensure_weight_tying",
-    "eva_config",
-    "exclude_modules",
-    "inference_mode",
-    "layers_pattern",
-    "layers_to_transform",
-    "loftq_config",
-    "lora_dropout",
-    "lora_ga_config",
-    "megatron_core",
-    "monteclora_config",
-    "peft_version",
-    "qalora_group_size",
-    "revision",
-    "runtime_config",
-    "target_modules",
-    "task_type",
-    "velora_config",
+    *("auto_mapping", "base_model_name_or_path", "corda_config", "ensure_weight_tying"),
+    *("eva_config", "exclude_modules", "inference_mode", "layers_pattern"),
+    *("layers_to_transform", "loftq_config", "lora_dropout", "lora_ga_config"),
+    *("megatron_core", "monteclora_config", "peft_version", "qalora_group_size"),
+    *("revision", "runtime_config", "target_modules", "task_type", "velora_config"),
 }
 """Origin and training of an adapter; what its rules of targets selected has weights."""
 
