@@ -76,15 +76,10 @@ def read_deployments(path: pathlib.Path, schedules: Sequence[str]) -> tuple[Cont
     Raises:
         BadInputError: something in the file or in ``schedules`` that Prefect would refuse or ignore.
     """
-    try:
+    wrong = (OSError, KeyError, TypeError, ValueError, yaml.YAMLError)
+    with errors_at(path, *wrong, fault="no deployments in Prefect's format"):
         content: Content = yaml.safe_load(path.read_text("utf-8"))
         flows = [_load(one) for one in content["deployments"]]
-    except BadInputError as error:
-        raise BadInputError(f"{path}: {error}") from error
-    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
-        raise BadInputError(
-            f"{path}: no deployments in Prefect's format ({reason_of(error)})"
-        ) from error
     names = [
         f"{flow.name}/{one['name']}"
         for flow, one in zip(flows, content["deployments"], strict=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline_lib.errors import BadInputError, first_fault, reason_of
+from pipeline_lib.errors import BadInputError, errors_at, first_fault
 from pipeline_lib.kinds.kind import Name
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_json
@@ -201,11 +201,9 @@ def _parquet_rows(file: pathlib.Path) -> list[dict[str, Any]]:
     import pyarrow as pa  # noqa: PLC0415 - every command looks up the names of data sets
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    try:
+    wrong = (pa.ArrowException, OSError)
+    with errors_at(file, *wrong, fault="not a parquet file", remedy="write it again"):
         rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        reason = reason_of(error)
-        raise BadInputError(f"{file}: not a parquet file ({reason}); write it again") from error
     return rows
 
 
@@ -221,17 +219,14 @@ def hub_rows(source: str, *, config: str | None) -> dict[str, list[RawRow]]:
     """
     import datasets  # noqa: PLC0415 - it takes a second, and other folders do not need it
 
-    try:
+    fault = "neither a folder nor a data set of the hub that can be fetched"
+    remedy = "without a network, download it elsewhere and give that folder as the source"
+    # The hub's client raises a dozen kinds of errors.
+    with errors_at(source, Exception, fault=fault, remedy=remedy):
         if is_saved(pathlib.Path(source)):
             found = datasets.load_from_disk(source)
         else:
             found = datasets.load_dataset(source, config)
-    except Exception as error:  # the hub client raises a dozen kinds of errors
-        raise BadInputError(
-            f"{source}: neither a folder nor a data set of the hub that can be fetched "
-            f"({type(error).__name__}: {reason_of(error)}); without a network, download it "
-            "elsewhere and give that folder as the source"
-        ) from error
     splits = {"": found} if isinstance(found, datasets.Dataset) else found
     return {
         str(split): [

@@ -100,13 +100,9 @@ def read_adapter(folder: pathlib.Path, *, max_bytes: int) -> AdapterWeights:
     Raises:
         BadInputError: the folder holds no adapter, or one that is not plain LoRA, or is damaged.
     """
-    try:
-        with errors_at(f"adapter {folder}"):
-            return _read(folder, max_bytes)
-    except BadInputError:
-        raise
-    except Exception as error:  # files from outside can be wrong in any way
-        raise BadInputError(f"adapter {folder}: {reason_of(error)}; save it again") from error
+    # Files from outside can be wrong in any way.
+    with errors_at(f"adapter {folder}", Exception, remedy="save it again"):
+        return _read(folder, max_bytes)
 
 
 def _read(folder: pathlib.Path, max_bytes: int) -> AdapterWeights:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import errors_at
 from pipeline_lib.records import Problem
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.systems.apr.threads import Limits, Rollout, TextTokens, ThreadGrammar
@@ -112,12 +112,9 @@ def load_named(name: str, *, key: str) -> Any:
     """
     if (here := str(pathlib.Path.cwd())) not in sys.path:
         sys.path.append(here)
-    try:
+    remedy = "give module:name of this folder or of an installed package"
+    with errors_at(f"{key}={name}", ImportError, AttributeError, ValueError, remedy=remedy):
         return pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadInputError(
-            f"{key}={name}: {reason_of(error)}; give module:name of this folder or of an installed package"
-        ) from error
 
 
 def digest_named(name: str) -> str:
