@@ -221,6 +221,14 @@ def read_sets(text: str, problems: int | None) -> list[dict[str, object]]:
     return found
 
 
+def read_set(text: str | None, problems: int | None) -> list[dict[str, object]] | None:
+    """As `read_sets`, of a single data set; None: not given. BadInputError: there are several."""
+    found = None if text is None else read_sets(text, problems)
+    if found is not None and len(found) > 1:
+        raise BadInputError(f"--dataset {text}: give one data set, and another folder for the next")
+    return found
+
+
 def read_named(text: str, form: str, *, option: str = "") -> tuple[str, str]:
     """Name and value of an argument.
 

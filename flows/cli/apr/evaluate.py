@@ -12,7 +12,7 @@ from flows.cli.options import (
     ParamsOptions,
     Temperature,
     read_list,
-    read_sets,
+    read_set,
 )
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_evaluation
@@ -124,10 +124,8 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     """
     if dataset is not None and (data is not None or not (problems or "1").isdecimal()):
         raise BadInputError("--dataset: goes without --data, and with a number of --problems")
-    sets = (
-        None if dataset is None else read_sets(dataset, None if problems is None else int(problems))
-    )
-    loaded = params.load({"evaluate.sets": sets})
+    count = int(problems) if dataset is not None and problems is not None else None
+    loaded = params.load({"evaluate.sets": read_set(dataset, count)})
     from pipeline_lib.systems.apr.evaluation import evaluate as evaluation  # noqa: PLC0415 - torch is slow
     from pipeline_lib.systems.apr.evaluation import plans, problem_source  # noqa: PLC0415 - as above
 

@@ -137,12 +137,6 @@ def read_source(
 
 
 def read_data_set(params: Params) -> ProblemSource:
-    """The problems of the only one of ``evaluate.sets``, as questions in words.
-
-    Raises:
-        BadInputError: there are several, or it cannot be used.
-    """
-    if len(params.evaluate.sets) != 1:
-        raise BadInputError("--dataset: give one data set, and another --output for the next")
+    """The problems of the first of ``evaluate.sets``, as questions in words; BadInputError: it cannot be used."""
     problems, _ = checked_problems(params.evaluate.sets[0], seed=params.seed)
     return ProblemSource(problems=problems)
