@@ -7,14 +7,12 @@ import ast
 import functools
 import os
 import pathlib
-import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from cyclopts import App, CycloptsError, UnknownOptionError
+from cyclopts import App, CycloptsError
 
 from flows.run.failures import errors_as_lines
-from flows.run.terminal import complain
 from pipeline_lib.defaults import CHECKOUT
 from pipeline_lib.errors import BadInputError
 
@@ -41,8 +39,6 @@ COMMANDS = (
     "platform.deploy:deploy",
 )
 """Functions by their modules in this package, with the name of the command where it is another."""
-FORMER = {"kuberay": "a RayJob for the KubeRay operator is now in examples/rayjob.yaml"}
-"""Commands that were removed, and the replacement of each."""
 GROUPS = {
     "server": (
         "The local Prefect server that runs are recorded on.",
@@ -126,26 +122,6 @@ GROUPS = {
     ),
 }
 """Summary and functions of each group, likewise."""
-REPLACED = {
-    "prr train --processes": "prr.train.processes=2",
-    "compute-curves --strategies": "test_time.strategies=[majority,tree]",
-    "compute-curves --max-paths": "test_time.budgets=[1,2,4,8]",
-    **{
-        f"pacore {command} {option}": key
-        for command in ("solve", "batch")
-        for option, key in (
-            ("--preset", "pacore.widths=[32,4]"),
-            ("--widths", "pacore.widths=[32,4]"),
-            ("--compaction", "pacore.compaction=answer"),
-        )
-    },
-    "classmate probe --step": r"'classmate.step=\"\n\"'",
-    "classmate probe --max-new-tokens": "classmate.max_new_tokens=256",
-    "classmate probe --temperature": "classmate.temperature=0.7",
-    "classmate probe --top-p": "classmate.top_p=0.9",
-    "classmate probe --tokenizer": "serve.tokenizer=models/small",
-}
-"""Former options that repeated a param, and the value of `--set` in their place."""
 
 
 def build_app() -> App:
@@ -194,24 +170,11 @@ def _parse(module: str) -> ast.Module:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an error that a user can act on is one line and an exit code."""
-    name = next(iter(sys.argv[1:] if arguments is None else arguments), "")
-    if name in FORMER:
-        complain(f"{name}: {FORMER[name]}")
-        sys.exit(BadInputError.exit_code)
     with errors_as_lines():
         try:
             build_app()(arguments, exit_on_error=False, print_error=False)
         except CycloptsError as error:
-            raise BadInputError(_replacement(error) or str(error)) from None
-
-
-def _replacement(error: CycloptsError) -> str | None:
-    """The replacement of an option that was removed; None for an option that never existed."""
-    if not isinstance(error, UnknownOptionError):
-        return None
-    option = (error.token.keyword or error.token.value).partition("=")[0]
-    param = REPLACED.get(" ".join((*(error.command_chain or ()), option)))
-    return param and f"{option} is now --set {param}"
+            raise BadInputError(str(error)) from None
 
 
 def command() -> None:

@@ -13,8 +13,7 @@ from cyclopts import App, CycloptsError
 from rich.console import Console
 
 from benchmarks.lib.repository import REPOSITORY
-from flows.cli.app import REPLACED, build_app, main
-from pipeline_lib.params_file import load_params
+from flows.cli.app import build_app, main
 
 ANY_WIDTH = 10_000
 """Columns: no line is wrapped, so that a page is independent of the length of the default paths."""
@@ -72,16 +71,6 @@ def test_bad_arguments_end_with_2(commands, capsys, snapshot):
         ):
             lines[name] = refusal(commands[()], capsys, *tokens)
     assert lines == snapshot
-
-
-def test_a_lost_option_is_answered(capsys):
-    """The params that replace it are named, and exist; the option is unknown to its command."""
-    for lost, setting in REPLACED.items():
-        *words, option = lost.split()
-        code, out, err = end(capsys, *words, option, "1", "--set", setting.strip("'"))
-        assert (code, out) == (2, "")
-        assert err == f"reasonloop: {option} is now --set {setting}\n"
-        load_params(overrides=[setting.strip("'")])
 
 
 def refusal(app: App, capsys, *arguments: str) -> str:

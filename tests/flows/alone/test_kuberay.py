@@ -33,8 +33,3 @@ def test_pods_share_the_workspace_of_the_run(job):
         assert container["volumeMounts"] == [{"name": volume["name"], "mountPath": "/workspace"}]
         assert [one["name"] for one in container["env"]] == ["PREFECT_API_URL"]
         assert container["resources"]["limits"] == container["resources"]["requests"]
-
-
-def test_the_command_of_before_is_answered(refused):
-    """One line, exit code 2."""
-    assert "examples/rayjob.yaml" in refused("kuberay", "--image", "a")
