@@ -32,11 +32,6 @@ class ThreadSearchParams(Section):
     """published: probability that found nodes are searched on their own. compact: not used, the root of a
     parallel search always spawns."""
 
-    @override
-    def faults(self) -> Iterator[str]:
-        if self.beam_low > self.beam_high:
-            yield f"beam_low={self.beam_low} is above beam_high={self.beam_high}"
-
 
 class PartsParams(Section):
     """Questions of several independent parts, in words."""
@@ -56,13 +51,6 @@ class PartsParams(Section):
     sequence of their own."""
     wordings_problems: Whole = 100
     """Questions with wordings that no training has."""
-
-    @override
-    def faults(self) -> Iterator[str]:
-        for name in ("parts", "steps"):
-            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
-            if low > high:
-                yield f"{name}_low={low} is above {name}_high={high}"
 
 
 class AprDataParams(Section):

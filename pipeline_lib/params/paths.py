@@ -24,13 +24,6 @@ class CountdownParams(Section):
     test_number_sets: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the number sets that is reserved for the test split; 0: all splits share all sets."""
 
-    @override
-    def faults(self) -> Iterator[str]:
-        if self.low > self.high:
-            yield f"low={self.low} is above high={self.high}"
-        if self.target_low > self.target_high:
-            yield f"target_low={self.target_low} is above target_high={self.target_high}"
-
 
 class WordProblemParams(Section):
     """Generator of word problems."""
