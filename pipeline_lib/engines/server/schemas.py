@@ -7,7 +7,7 @@ the distribution. A null field counts as absent.
 import secrets
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.kinds.kind import Text, is_text
@@ -56,8 +56,10 @@ _LABELS = {
 }
 
 
-class _Schema(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
+class _Schema(BaseModel):
     """A JSON object from outside."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
