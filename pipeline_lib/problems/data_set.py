@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline_lib.errors import BadInputError, errors_at, first_fault
 from pipeline_lib.kinds.kind import Name
 from pipeline_lib.records import Problem
-from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_json
+from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_checked
 
 BY_SPLIT = (
     *("{split}.jsonl", "{split}.jsonl.gz", "{split}.csv", "{split}.parquet"),
@@ -153,17 +153,11 @@ def _placed_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         numbered = enumerate(_parquet_rows(file), start=1)
     elif file.suffix == ".json":
         # One row; its id defaults to the file's name.
-        numbered = [(1, {"id": file.stem, **_json_object(file)})]
+        fields = read_checked(file, dict[str, Any], remedy="write it again as an object")
+        numbered = [(1, {"id": file.stem, **fields})]
     else:
         raise BadInputError(f"{file}: is no .jsonl, .jsonl.gz, .csv or .parquet file; convert it")
     return ((f"{file}:{number}", fields) for number, fields in numbered)
-
-
-def _json_object(file: pathlib.Path) -> dict[str, Any]:
-    value = read_json(file)
-    if not isinstance(value, dict):
-        raise BadInputError(f"{file}: expected a JSON object, got {type(value).__name__}")
-    return value
 
 
 def _csv_rows(file: pathlib.Path) -> Iterator[tuple[int, dict[str, str | None]]]:

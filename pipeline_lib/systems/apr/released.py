@@ -6,17 +6,17 @@ the root thread after each join, and ``sub_calls``, for each spawn the ``trace_d
 """
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
-from pipeline_lib.errors import BadInputError, errors_at
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store import manifests, shards
-from pipeline_lib.store.files import digest_file, read_json, write_json, write_json_lines
+from pipeline_lib.store.files import digest_file, read_checked, write_json, write_json_lines
 from pipeline_lib.store.folders import check_output_folder, replaced
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
@@ -54,6 +54,12 @@ class _Item(BaseModel):
     trace_dict: _Calls | None = None
     search_path: StrictStr = ""
 
+    @model_validator(mode="after")
+    def _has_trace(self) -> "_Item":
+        if self.trace_dict is None and not self.search_path:
+            raise ValueError("neither trace_dict nor search_path")
+        return self
+
 
 def import_traces(
     source: pathlib.Path, output: pathlib.Path, *, model: pathlib.Path | None = None
@@ -64,7 +70,7 @@ def import_traces(
         BadInputError: an item that cannot be used, with its place, or ``output`` holds something else.
     """
     check_output_folder(output, kind=KIND)
-    items = [*_items(source)]
+    items = _items(source)
     kind: Kind = "serial" if items[0].trace_dict is None else "parallel"
     sizes = {len(item.nums) for item in items}
     if len(sizes) > 1:
@@ -110,16 +116,11 @@ def import_traces(
     return manifest
 
 
-def _items(source: pathlib.Path) -> Iterator[_Item]:
-    content = read_json(source)
-    if not isinstance(content, list) or not content:
-        raise BadInputError(f"{source}: no JSON list of traces")
-    for place, item in enumerate(content):
-        with errors_at(f"{source}: item {place}"):
-            found = _Item.model_validate(item)
-            if found.trace_dict is None and not found.search_path:
-                raise BadInputError("neither trace_dict nor search_path")
-        yield found
+def _items(source: pathlib.Path) -> list[_Item]:
+    items = read_checked(source, list[_Item], remedy="give a JSON list of traces")
+    if not items:
+        raise BadInputError(f"{source}: no traces")
+    return items
 
 
 def _trace(item: _Item) -> Trace:
