@@ -25,7 +25,6 @@ from pydantic import (
     AliasChoices,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     SkipValidation,
@@ -68,10 +67,8 @@ _Written = Annotated[str, PlainValidator(_written)]
 _Count = Annotated[StrictInt, Field(ge=0)]
 
 
-class Line(BaseModel):
+class Line(BaseModel, extra="ignore", frozen=True, arbitrary_types_allowed=True):
     """One answer to judge."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, arbitrary_types_allowed=True)
 
     id: _Id = ""
     problem_id: _Id = ""

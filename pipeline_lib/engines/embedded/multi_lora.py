@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import torch
 from peft import LoraConfig, PeftModel, set_peft_model_state_dict
 from peft.tuners.tuners_utils import BaseTunerLayer
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 from safetensors.torch import load
 
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
@@ -44,10 +44,8 @@ _Alpha = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 _Pattern = Annotated[str, StringConstraints(pattern=r"^\^?[A-Za-z0-9_.-]{1,200}\$?$")]
 
 
-class _Config(BaseModel):
+class _Config(BaseModel, extra="allow", frozen=True, strict=True):
     """The fields of ``adapter_config.json`` that affect the adapter's output."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     peft_type: str
     r: _Rank

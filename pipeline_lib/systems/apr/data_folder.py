@@ -7,7 +7,7 @@ sequence, and ``settings.json`` the params and the seed.
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
@@ -42,10 +42,8 @@ Progress = Callable[[int, int], None]
 """Called with the shards done and their total."""
 
 
-class DataSettings(BaseModel):
+class DataSettings(BaseModel, extra="forbid", frozen=True):
     """Params and seed of a data folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: AprDataParams
     seed: int

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
+from pydantic import BaseModel, Field, StrictInt, StrictStr, model_validator
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
@@ -39,16 +39,12 @@ _WINDOW = 4096
 """Tokens of a sequence of the released models."""
 
 
-class _Calls(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+class _Calls(BaseModel, extra="ignore", frozen=True):
     main_calls: tuple[StrictStr, ...] = Field(min_length=1)
     sub_calls: tuple[tuple["_Calls", ...], ...] = ()
 
 
-class _Item(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+class _Item(BaseModel, extra="ignore", frozen=True):
     nums: tuple[StrictInt, ...] = Field(min_length=2)
     target: StrictInt
     trace_dict: _Calls | None = None

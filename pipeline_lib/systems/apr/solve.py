@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import BaseModel, Field, StrictStr
 
 from pipeline_lib.engines.chat_model import ChatModel, Decoding
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
@@ -138,10 +138,8 @@ def answer_row(rollout: Rollout) -> Row:
     }
 
 
-class _Asked(BaseModel):
+class _Asked(BaseModel, extra="allow", frozen=True):
     """A line of a file of questions; further keys go on to the output."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     id: Name
     question: StrictStr = Field(min_length=1)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
@@ -39,10 +39,8 @@ _MAPPED_BYTES = 1 << 20
 _AGAIN = "build the data again"
 
 
-class SetMetadata(BaseModel):
+class SetMetadata(BaseModel, frozen=True):
     """Content of ``dataset.json``, one per split. Unknown fields are ignored."""
-
-    model_config = ConfigDict(frozen=True)
 
     pad_id: Literal[0] = 0
     ignore_label_id: Literal[0] = 0
