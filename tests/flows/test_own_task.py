@@ -150,20 +150,21 @@ def test_other_systems_take_a_task(reasonloop, tmp_path, system, settings):
 
 
 def test_a_new_task_is_as_it_should_be(called, refused, tmp_path, monkeypatch):
-    """Its three texts are judged as it says; one that is not, or not at all, ends the check."""
+    """Its texts are judged as it says; one that is not, or not at all, ends the check."""
     monkeypatch.chdir(tmp_path)
     few = [f"--set=prepare.{split}_problems=3" for split in ("train", "test", "bootstrap")]
     assert called("task", "new", "words").returncode == 0
     done = called("task", "check", "words.py", *few)
     assert done.returncode == 0, done.stderr
-    assert "3 texts judged, 0 not as expected" in done.stdout
+    assert "5 texts judged, 0 not as expected" in done.stdout
     text = pathlib.Path("words.py").read_text("utf-8")
     for new, said in (
         ("return None", "is not judged"),
         ("return True", "is right, expected wrong"),
     ):
         pathlib.Path("words.py").write_text(
-            text.replace("return text.strip()", f"{new}\n    return text")
+            text.replace("def verify(", "def judged(")
+            + f"\n\ndef verify(answer, text):\n    {new}\n"
         )
         assert said in refused("task", "check", "words.py", *few)
     assert "apr run trains on traces of its own" in refused("apr", "run", "--task", "words.py")
