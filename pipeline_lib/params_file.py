@@ -18,8 +18,8 @@ from pipeline_lib.kinds.table import find_kind
 from pipeline_lib.own.code import REWARDS, TASKS, VERIFIERS, code_of, find_function, names_of
 from pipeline_lib.params.train import ONLINE, RewardParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.loading import check_data_set, find_data_set, is_data_set
-from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, VERIFY, task_of
+from pipeline_lib.problems.loading import check_data_set, task_in
+from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, VERIFY
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
@@ -80,9 +80,9 @@ def load_params(
 
 def _check_names(params: Params) -> None:
     """Not in the models: `params` is below the tables of names in the import order."""
-    check_data_set(params.prepare.dataset)
+    check_data_set(params.prepare)
     for one in params.evaluate.sets:
-        find_data_set(one.dataset)
+        check_data_set(one)
     for data in (params.prepare, params.classmate.prepare, *params.evaluate.sets):
         if data.kind is not None:
             find_kind(data.kind, where=data.dataset)
@@ -98,12 +98,12 @@ def _with_own_code(params: Params) -> Params:
     Stages are keyed by these.
     """
     name, prepare, verify, train = (
-        params.prepare.dataset,
+        params.prepare.full_name,
         params.prepare,
         params.verify,
         params.train,
     )
-    task = None if is_data_set(name) else task_of(name)
+    task = task_in(params.prepare)
     if task is not None:
         there = names_of(task)
         prompt = next((f"{name}:{one}" for one in PROMPTS if one in there), None)

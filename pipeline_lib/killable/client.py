@@ -26,6 +26,12 @@ RECYCLE_AFTER = 2000
 MAX_RESTARTS = 5
 """Failed starts in a row, above which an error is raised."""
 _MAX_REPLY_BYTES = 1 << 28
+_ROOT = pathlib.Path(__file__).parents[2]
+_LAUNCH = (
+    "import importlib, sys; sys.path.append(root := sys.argv.pop(1)); "
+    "program = importlib.import_module(sys.argv.pop(1)); sys.path.remove(root); program.main()"
+)
+"""For an interpreter that does not find this package: its folder may hold all packages of this environment."""
 
 
 class Lost(Enum):
@@ -40,6 +46,7 @@ class Forker:
 
     ``program`` is a module that calls `program.serve`, ``argument`` its second argument, as JSON. Without
     ``environment`` it has the one of this process, and ``on_output`` takes each line that it or a worker prints.
+    ``python`` is the interpreter of another environment, of whose packages it has those alone.
     """
 
     def __init__(
@@ -49,12 +56,13 @@ class Forker:
         *,
         what: str,
         environment: Mapping[str, str] | None = None,
+        python: pathlib.Path | None = None,
         folder: pathlib.Path | None = None,
         on_output: Callable[[str], None] | None = None,
     ) -> None:
         self._program, self._argument, self._what = program, json.dumps(argument), what
         self._environment = whole_environment() if environment is None else environment
-        self._folder, self._on_output = folder, on_output
+        self._python, self._folder, self._on_output = python, folder, on_output
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -91,14 +99,16 @@ class Forker:
     def _start(self) -> None:
         self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         path = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 - as text
+        command, variables = [sys.executable, "-m", self._program], {"PYTHONPATH": path}
+        if self._python is not None:
+            # Rows of a data set may depend on the order of a set of Python.
+            variables = {"PYTHONPATH": "", "PYTHONHASHSEED": "0"}
+            command = [str(self._python), "-P", "-c", _LAUNCH, str(_ROOT), self._program]
         output = subprocess.DEVNULL if self._on_output is None else subprocess.PIPE
         with remote:
             self._process = subprocess.Popen(  # noqa: S603 - a fixed module
-                [
-                    *(sys.executable, "-W", "ignore", "-m", self._program),
-                    *(str(remote.fileno()), self._argument),
-                ],
-                env={**self._environment, "PYTHONPATH": path},
+                [command[0], "-W", "ignore", *command[1:], str(remote.fileno()), self._argument],
+                env={**self._environment, **variables},
                 cwd=self._folder,
                 pass_fds=[remote.fileno()],
                 stdin=subprocess.DEVNULL,

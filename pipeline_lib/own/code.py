@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
+from pipeline_lib.own import task_sets
+from pipeline_lib.params.environment import environment
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import syntax_of
 
@@ -28,11 +30,20 @@ class Source:
     file: pathlib.Path
     module: str | None = None
     """Its name where it is imported by name."""
+    python: pathlib.Path | None = None
+    """The interpreter of the tasks environment, which imports it; None: this one."""
+    given: tuple[Any, ...] = ()
+    """First arguments of its functions: library, name and options of a task set."""
 
     @property
     def argument(self) -> dict[str, Any]:
         """For the program that imports it."""
-        return {"file": str(self.file), "module": self.module}
+        return {"file": str(self.file), "module": self.module, "given": self.given}
+
+    @property
+    def name(self) -> str:
+        """For records and errors."""
+        return task_sets.write_name(*self.given) if self.given else self.file.stem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +55,7 @@ class Function:
 
 
 def find_source(text: str, *, key: str, group: str) -> Source:
-    """The source that ``text`` names: a file, an entry point of ``group``, or a module; ``key`` is for errors.
+    """The source that ``text`` names: a file, a task set, an entry point of ``group``, or a module; ``key`` is for errors.
 
     Raises:
         BadInputError: there is none.
@@ -54,6 +65,13 @@ def find_source(text: str, *, key: str, group: str) -> Source:
         if not file.is_file():
             raise BadInputError(f"{key}={text}: no such file")
         return Source(file=file)
+    if text.partition(":")[0] in task_sets.LIBRARIES:
+        return Source(
+            file=pathlib.Path(task_sets.__file__),
+            module=task_sets.__name__,
+            python=_tasks_python(text),
+            given=task_sets.read_name(text),
+        )
     # A function of a task may be named by the task.
     points = {**_entry_points(TASKS), **_entry_points(group)}
     module = points[text].module if text in points else text
@@ -69,6 +87,22 @@ def find_source(text: str, *, key: str, group: str) -> Source:
             f"{key}={text}: neither a file that ends in .py, nor an installed module{known}"
         )
     return Source(file=pathlib.Path(spec.origin), module=module)
+
+
+def _tasks_python(text: str) -> pathlib.Path:
+    folder = pathlib.Path(environment("REASONLOOP_TASKS") or ".venv-tasks").absolute()
+    python = folder / "bin" / "python"
+    if not python.exists():
+        raise BadInputError(
+            f"{text}: there is no {python}; `make tasks-env` installs reasoning-gym and verifiers in .venv-tasks, or set "
+            "REASONLOOP_TASKS to the folder of an environment that has them"
+        )
+    return python
+
+
+def packages_of(python: pathlib.Path) -> pathlib.Path:
+    """The folder of the packages of an environment, by its interpreter."""
+    return next(python.parent.parent.glob("lib/python*/site-packages"))
 
 
 def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
@@ -103,10 +137,13 @@ def names_of(source: Source) -> frozenset[str]:
 def code_of(function: Function) -> str:
     """Digest of a function, of what it reaches in its file, and of the files beside it that these import.
 
-    Comments, docstrings and other functions change nothing.
+    Comments, docstrings and other functions change nothing. In the tasks environment the versions of all packages count.
     """
-    file = function.source.file
-    return _digest(file, file.stat().st_mtime_ns, function.name)
+    file, python = function.source.file, function.source.python
+    digest = _digest(file, file.stat().st_mtime_ns, function.name)
+    if python is None:
+        return digest
+    return digest_json([digest, sorted(one.name for one in packages_of(python).glob("*.dist-info"))])
 
 
 @functools.lru_cache(maxsize=64)

@@ -39,6 +39,8 @@ def main() -> None:
     file = pathlib.Path(source["file"])
     try:
         module = _imported(file, source["module"])
+        if source["given"]:
+            module.warm(*source["given"])
     except BaseException as error:  # noqa: BLE001 - whatever the code raises, the client says it
         control.send(f"{file.name}: cannot be imported: {_failure(error, file)}".encode())
         return

@@ -1,14 +1,17 @@
 """Values of calls as JSON; problems and verdicts keep their types."""
 
+import functools
 import json
 from typing import Any
 
-from pipeline_lib.records import Problem
-from pipeline_lib.verdicts import Verdict
 
-_RECORDS: dict[str, type[Problem | Verdict]] = {
-    f"reasonloop {one.__name__}": one for one in (Problem, Verdict)
-}
+@functools.cache
+def _records() -> dict[str, Any]:
+    # In the tasks environment they are not needed, and cannot be imported.
+    from pipeline_lib.records import Problem  # noqa: PLC0415
+    from pipeline_lib.verdicts import Verdict  # noqa: PLC0415
+
+    return {f"reasonloop {one.__name__}": one for one in (Problem, Verdict)}
 
 
 def encoded(value: Any) -> bytes:
@@ -22,14 +25,16 @@ def decoded(message: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    for name, record in _RECORDS.items():
-        if isinstance(value, record):
-            return {name: value.row()}
     if hasattr(value, "tolist"):
         return value.tolist()
+    for name, record in _records().items():
+        if isinstance(value, record):
+            return {name: value.row()}
     raise TypeError(f"{type(value).__name__} is no value of JSON")
 
 
 def _restored(value: dict[str, Any]) -> Any:
     [name, *others] = value or [""]
-    return value if others or name not in _RECORDS else _RECORDS[name].from_row(value[name])
+    if others or not name.startswith("reasonloop "):
+        return value
+    return _records()[name].from_row(value[name]) if name in _records() else value

@@ -1,9 +1,10 @@
 """Params of the stages from problems to training data."""
 
+import json
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from typing_extensions import override
 
 from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole, head_faults
@@ -11,6 +12,8 @@ from pipeline_lib.params.serve import address_faults
 
 LINES = "lines"
 """Name of the data set whose rows are of any form."""
+GYM = "gym"
+"""Name of the data set that is a mixture of those of reasoning-gym."""
 
 
 class CountdownParams(Section):
@@ -62,6 +65,20 @@ class SplitNames(Section):
     test: str = "test"
 
 
+class GymSet(Section):
+    """A data set of reasoning-gym in a mixture."""
+
+    weight: Positive = 1.0
+    """Its share is this one of the sum of all."""
+    level: Whole | None = None
+    """Of its curriculum, which has levels from 0 on; null: the values of ``config`` and its defaults."""
+    config: dict[str, Any] = {}
+
+
+def _weighted(value: Any) -> Any:
+    return {"weight": value} if isinstance(value, int | float) else value
+
+
 class DataParams(Section):
     """A data set, where it is, and how its rows are read."""
 
@@ -76,9 +93,19 @@ class DataParams(Section):
     """Kind of all rows; null: the one that a row names, else code or program for rows with tests, else math."""
     system: str | None = None
     """System prompt of every question, unless its messages have one."""
+    gym: dict[str, Annotated[GymSet, BeforeValidator(_weighted)]] = {}
+    """dataset=gym: data sets of reasoning-gym by name, with a weight or more of `GymSet`."""
+
+    @property
+    def full_name(self) -> str:
+        """``dataset``, and what else says which task it is."""
+        members = {name: one.model_dump(exclude_defaults=True) for name, one in self.gym.items()}
+        return f"{self.dataset}:{json.dumps(members, sort_keys=True)}" if members else self.dataset
 
     @override
     def faults(self) -> Iterator[str]:
+        if bool(self.gym) != (self.dataset == GYM):
+            yield f"dataset={self.dataset} and gym={{{', '.join(self.gym)}}}: a mixture needs dataset={GYM} and names"
         for name in ("columns", "splits", "kind", "system"):
             if (
                 self.dataset != LINES

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pipeline_lib.errors import BadInputError, Faults, suggestion
+from pipeline_lib.own.code import Source
 from pipeline_lib.params.paths import LINES, DataParams
 from pipeline_lib.problems import arc_grids, code_cases, countdown, row_parsers, word_problems
 from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows, is_saved
@@ -50,6 +51,11 @@ def is_data_set(name: str) -> bool:
     return name in GENERATED or name.partition("@")[0] in DATA_SETS
 
 
+def task_in(params: DataParams) -> Source | None:
+    """The task that ``params`` name, if they name no data set; errors as of `task_of`."""
+    return None if is_data_set(params.dataset) else task_of(params.full_name)
+
+
 def find_data_set(name: str) -> DataSet:
     """The data set of that name, or its rows of some days by ``NAME@FIRST..LAST``; BadInputError if there is none."""
     base, at, window = name.partition("@")
@@ -58,12 +64,13 @@ def find_data_set(name: str) -> DataSet:
     return DATA_SETS[base].of_days(window) if at else DATA_SETS[base]
 
 
-def check_data_set(name: str) -> None:
-    """Raise BadInputError with the names if ``name`` is no data set, nor a task."""
-    if name.partition("@")[0] in DATA_SETS:
-        find_data_set(name)
-    elif name not in GENERATED and task_of(name) is None:
-        raise _unknown(name, [*GENERATED, *DATA_SETS])
+def check_data_set(params: DataParams) -> None:
+    """Raise BadInputError with the names if ``params`` name no data set, nor a task."""
+    if is_data_set(params.dataset):
+        if params.dataset not in GENERATED:
+            find_data_set(params.dataset)
+    elif task_in(params) is None:
+        raise _unknown(params.dataset, [*GENERATED, *DATA_SETS])
 
 
 def _unknown(name: str, known: Sequence[str]) -> BadInputError:

@@ -27,8 +27,8 @@ _TURNS: TypeAdapter[Any] = TypeAdapter(Turns)
 
 
 def task_of(name: str) -> Source | None:
-    """The source of ``prepare.dataset``, if it is a task; BadInputError: a file that does not exist."""
-    if name.endswith(".py"):
+    """The source of ``prepare.dataset``, if it is a task; BadInputError: a file or a task set that does not exist."""
+    if name.endswith(".py") or ":" in name:
         return find_source(name, key="prepare.dataset", group=TASKS)
     try:
         return find_source(name, key="prepare.dataset", group=TASKS)
@@ -65,7 +65,7 @@ def problem_of(source: Source, fields: Any, where: str) -> Problem:
 
 def _parsed(source: Source, row: RawRow) -> Problem:
     form = DataParams(dataset=LINES, kind=OWN.name if VERIFY in names_of(source) else None)
-    problem = lines_data_set(form).parse(row, id_prefix="", source=source.file.stem)
+    problem = lines_data_set(form).parse(row, id_prefix="", source=source.name)
     assert isinstance(problem, Problem)
     if not problem.question.strip():
         raise row.error("question", "it is empty")
@@ -74,13 +74,14 @@ def _parsed(source: Source, row: RawRow) -> Problem:
 
 def _rows(source: Source, counts: Mapping[str, int], seed: int) -> dict[str, list[RawRow]]:
     calls = [
-        Call(function=PROBLEMS, args=[split, seed], most=count) for split, count in counts.items()
+        Call(function=PROBLEMS, args=[*source.given, split, seed], most=count)
+        for split, count in counts.items()
     ]
     with OwnCode(source, _LIMITS) as code:
         results = code.call(calls)
     rows = {}
     for split, result in zip(counts, results, strict=True):
-        where = f"{source.file.name}: problems({split!r}, {seed})"
+        where = f"{source.name}: problems({split!r}, {seed})"
         if result.failure is not None:
             why = result.failure.value if isinstance(result.failure, Lost) else result.failure
             raise BadInputError(f"{where}: {why}")

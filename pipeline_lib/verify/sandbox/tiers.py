@@ -83,7 +83,12 @@ class Sandbox(Protocol):
 
 
 def open_tier(limits: CodeLimits) -> Sandbox:
-    """Open the best tier, or the one named by ``limits.tier``.
+    """Open the best tier, or the one named by ``limits.tier``; errors as of `find_tier`."""
+    return open_named_tier(find_tier(limits), limits)
+
+
+def find_tier(limits: CodeLimits) -> str:
+    """The best tier, or the one named by ``limits.tier``.
 
     Raises:
         SandboxUnavailableError: none passes its self-test; the message gives the reason per tier.
@@ -91,7 +96,7 @@ def open_tier(limits: CodeLimits) -> Sandbox:
     reasons = []
     for name, reason in probe_tiers(limits):
         if not reason:
-            return open_named_tier(name, limits)
+            return name
         reasons.append(f"{name}: {reason}")
     raise SandboxUnavailableError(f"no sandbox for model-written code ({'; '.join(reasons)})")
 
