@@ -134,7 +134,13 @@ def _with_own_code(params: Params) -> Params:
                 update={
                     "code_digest": _code_digest(
                         VERIFIERS,
-                        {"verify.verifier": verify.verifier, "verify.answer": verify.answer},
+                        {
+                            "verify.verifier": verify.verifier,
+                            "verify.answer": verify.answer,
+                            "prepare.dataset": f"{name}:{PROBLEMS}"
+                            if task is not None and task.given
+                            else None,
+                        },
                     )
                 }
             ),

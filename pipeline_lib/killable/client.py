@@ -20,7 +20,8 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.killable.program import HEADER, MAX_CONTROL_BYTES, READY
 from pipeline_lib.params.environment import whole_environment
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 600.0
+"""Imports of a gigabyte of packages take minutes on a busy machine."""
 RECYCLE_AFTER = 2000
 """Messages per process; caches of its libraries only grow."""
 MAX_RESTARTS = 5
@@ -49,7 +50,7 @@ class Forker:
     ``python`` is the interpreter of another environment, of whose packages it has those alone.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a process has many settings
         self,
         program: str,
         argument: Any,
@@ -101,9 +102,9 @@ class Forker:
         path = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 - as text
         command, variables = [sys.executable, "-m", self._program], {"PYTHONPATH": path}
         if self._python is not None:
+            command = [str(self._python), "-P", "-c", _LAUNCH, str(_ROOT), self._program]
             # Rows of a data set may depend on the order of a set of Python.
             variables = {"PYTHONPATH": "", "PYTHONHASHSEED": "0"}
-            command = [str(self._python), "-P", "-c", _LAUNCH, str(_ROOT), self._program]
         output = subprocess.DEVNULL if self._on_output is None else subprocess.PIPE
         with remote:
             self._process = subprocess.Popen(  # noqa: S603 - a fixed module

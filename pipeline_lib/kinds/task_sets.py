@@ -1,36 +1,34 @@
-"""Answers to problems of task sets, which the set's own library scores, in the tasks environment."""
+"""Answers to problems of reasoning-gym and of verifiers, which their own libraries score, in the tasks environment."""
 
 import ast
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from pydantic import BaseModel, StrictStr
+from pydantic import BaseModel
 
 from pipeline_lib.kinds.kind import Kind
+from pipeline_lib.kinds.own import last_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GymGold:
-    """A row of a data set of reasoning-gym."""
+    """A row of a data set of reasoning-gym, as a literal of Python, which has tuples."""
 
     of: str
-    """The data set, with level and config if it has any, as in ``gym:gcd{"level": 2}``."""
+    """The set with its options, as in ``gym:gcd{"level": 2}``."""
     entry: str
-    """The row as a literal of Python, which has tuples."""
 
 
-class _Gold(BaseModel):
-    of: StrictStr
-    entry: StrictStr
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGold(GymGold):
+    """A task of a set of verifiers, as JSON: its ``data``, and the ``nodes`` of the messages before the answer."""
 
 
-class _Line(BaseModel):
-    gold: _Gold
+class _Gym(BaseModel):
+    gold: GymGold
 
 
-def _read_line(row: Mapping[str, Any]) -> GymGold:
-    return GymGold(**_Line.model_validate(row).gold.model_dump())
+class _Task(BaseModel):
+    gold: TaskGold
 
 
 GYM = Kind(
@@ -38,9 +36,19 @@ GYM = Kind(
     gold=GymGold,
     instruction="Give the final answer between <answer> and </answer>.",
     solution_texts=lambda _gold, solution: [f"<answer>{solution}</answer>"],
-    judge="pipeline_lib.verify.gym:open_judge",
+    judge="pipeline_lib.verify.gym:GymJudge",
     answer_form="pipeline_lib.verify.gym:answer_form",
     show_gold=lambda gold: str(ast.literal_eval(gold.entry)["answer"]),
-    read_line=_read_line,
+    read_line=lambda row: _Gym.model_validate(row).gold,
+    write_line=lambda gold: {"gold": asdict(gold)},
+)
+VERIFIERS = Kind(
+    name="verifiers",
+    gold=TaskGold,
+    instruction="",
+    judge="pipeline_lib.verify.own:SetJudge",
+    answer_form=last_line,
+    show_gold=lambda gold: gold.of,
+    read_line=lambda row: _Task.model_validate(row).gold,
     write_line=lambda gold: {"gold": asdict(gold)},
 )

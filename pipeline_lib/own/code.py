@@ -7,8 +7,10 @@ import ast
 import functools
 import importlib.metadata
 import importlib.util
+import json
 import pathlib
 import symtable
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
 from pipeline_lib.own import task_sets
 from pipeline_lib.params.environment import environment
-from pipeline_lib.store.files import digest_json
+from pipeline_lib.store.files import digest_file, digest_json
 from pipeline_lib.store.keys import syntax_of
 
 TASKS, VERIFIERS, REWARDS = ("reasonloop.tasks", "reasonloop.verifiers", "reasonloop.rewards")
@@ -32,8 +34,8 @@ class Source:
     """Its name where it is imported by name."""
     python: pathlib.Path | None = None
     """The interpreter of the tasks environment, which imports it; None: this one."""
-    given: tuple[Any, ...] = ()
-    """First arguments of its functions: library, name and options of a task set."""
+    given: tuple[str, ...] = ()
+    """First arguments of its functions: the full name of a task set."""
 
     @property
     def argument(self) -> dict[str, Any]:
@@ -43,7 +45,7 @@ class Source:
     @property
     def name(self) -> str:
         """For records and errors."""
-        return task_sets.write_name(*self.given) if self.given else self.file.stem
+        return "".join(self.given) or self.file.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ def find_source(text: str, *, key: str, group: str) -> Source:
             file=pathlib.Path(task_sets.__file__),
             module=task_sets.__name__,
             python=_tasks_python(text),
-            given=task_sets.read_name(text),
+            given=(text,),
         )
     # A function of a task may be named by the task.
     points = {**_entry_points(TASKS), **_entry_points(group)}
@@ -141,9 +143,17 @@ def code_of(function: Function) -> str:
     """
     file, python = function.source.file, function.source.python
     digest = _digest(file, file.stat().st_mtime_ns, function.name)
-    if python is None:
-        return digest
-    return digest_json([digest, sorted(one.name for one in packages_of(python).glob("*.dist-info"))])
+    return digest if python is None else digest_json([digest, sorted(_packages(python))])
+
+
+def _packages(python: pathlib.Path) -> Iterator[str]:
+    """Names and versions of all packages; of those that are installed as a folder the digests of its files."""
+    for one in packages_of(python).glob("*.dist-info"):
+        yield one.name
+        for origin in one.glob("direct_url.json"):
+            folder = json.loads(origin.read_text("utf-8"))["url"].removeprefix("file://")
+            files = pathlib.Path(urllib.parse.unquote(folder)).rglob("*.py")
+            yield from map(digest_file, files)
 
 
 @functools.lru_cache(maxsize=64)

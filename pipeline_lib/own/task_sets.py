@@ -1,96 +1,93 @@
-"""Problems of reasoning-gym, and the scores of answers to them.
+"""Problems of reasoning-gym and of verifiers, and the scores of answers to them.
 
-The Python of the tasks environment imports it, in `own.program` and, to score answers, in a jail; it has the packages
-of `make tasks-env`, and none of those of the run. So the top imports the standard library alone.
+The Python of the tasks environment imports it, in `own.program` and, to score answers to reasoning-gym, in a jail; it
+has the packages of `make tasks-env` and none of those of a run, so the top imports the standard library alone.
 
-A task set is a library, a name in it, and options. ``gym`` has data sets by name, with ``level`` of their curriculum and
-``config``; without a name the options are a mixture: data sets by name, with ``weight``.
+The full name of a set is a library, a name in it, and options, as in ``gym:gcd{"level": 2}``: of a data set of
+reasoning-gym the ``level`` of its curriculum and ``config``, or without a name a mixture, with ``weight`` by name; of
+verifiers the fields of the set's config.
 """
 
 import ast
 import builtins
-import difflib
 import functools
 import hashlib
 import importlib
+import inspect
 import itertools
 import json
 import random
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-LIBRARIES = ("gym",)
+LIBRARIES = ("gym", "verifiers")
 _CHUNK = 500
-"""Rows of one seed; a data set may depend on its size."""
-_EVALUATING = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
-"""Data sets whose scorer hands the answer to ``eval``, to read a list."""
+"""Rows of one seed: those of a data set may depend on its size."""
+_LISTS = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
+"""Data sets whose scorers evaluate an answer, which may be a list."""
 _FORMULA = re.compile(r"(?:[\w\s+\-*/^(),]|\.(?!\s*[^\W\d]))*")
-"""Without quotes, brackets, attributes."""
+"""Without quotes, brackets and attributes."""
+_NAME = re.compile(r"[^\W\d]\w*")
 _OF_VALUES = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(RecursionError, TypeError, ValueError),
 )
-_NAME = re.compile(r"[^\W\d]\w*")
-_CONSTANTS = ("C", "E", "I", "oo", "pi")
-"""C is the constant of an integration."""
 
 
-def read_name(text: str) -> tuple[str, str, dict[str, Any]]:
-    """Library, name and options of a set, of ``gym:gcd`` or ``gym:gcd{"level": 2}``; ValueError: it has no such form."""
-    library, _, rest = text.partition(":")
-    name, brace, options = rest.partition("{")
-    return library, name, json.loads(brace + options or "{}")
-
-
-def write_name(library: str, name: str, options: Mapping[str, Any]) -> str:
-    """Inverse of `read_name`."""
-    return f"{library}:{name}{json.dumps(options, sort_keys=True) if options else ''}"
-
-
-def warm(library: str, name: str, options: Mapping[str, Any]) -> None:
-    """Import and make what its problems and scores need, before processes are forked."""
-    del library
-    for one, its in _members(name, options).items():
-        _scorer(write_name("gym", one, its))
+def warm(of: str) -> None:
+    """Import and make what problems and scores need, before processes are forked."""
+    if of.startswith("gym:"):
+        [*map(_data_set, _members(of))]
+    else:
+        _task_set(of)
 
 
 def problems(
-    library: str, name: str, options: Mapping[str, Any], split: str, seed: int
+    of: str, split: str, seed: int, *, wanted: Mapping[str, int]
 ) -> Iterator[dict[str, Any]]:
-    """Rows as of the data set `lines`, without an end; those of other splits have other seeds."""
-    del library
-    members = _members(name, options)
-    weights = [its.pop("weight", 1.0) for its in members.values()]
-    names = [write_name("gym", one, its) for one, its in members.items()]
-    rows = [_gym_rows(one, split, seed) for one in names]
+    """Rows as of the data set `lines`; the ``wanted`` splits of verifiers share its tasks out."""
+    if of.startswith("gym:"):
+        return _mixed(_members(of), split, seed)
+    return _tasks(of, split, seed, wanted)
+
+
+def _name_and_options(of: str) -> tuple[str, dict[str, Any]]:
+    name, brace, options = of.partition(":")[2].partition("{")
+    return name, json.loads(brace + options or "{}")
+
+
+def _members(of: str) -> dict[str, float]:
+    """Weights of data sets by their full names."""
+    weights, (name, options) = {}, _name_and_options(of)
+    for one, its in ({name: options} if name else options).items():
+        rest = dict(its) if isinstance(its, Mapping) else {"weight": its}
+        weight = rest.pop("weight", 1.0)
+        weights[f"gym:{one}{json.dumps(rest, sort_keys=True) if rest else ''}"] = weight
+    return weights
+
+
+def _mixed(weights: Mapping[str, float], split: str, seed: int) -> Iterator[dict[str, Any]]:
+    rows = {of: _rows(of, split, seed) for of in weights}
     draw = random.Random(f"{split} {seed}")  # noqa: S311 - reproducible
     while True:
-        [number] = draw.choices(range(len(names)), weights)
-        row = next(rows[number])
-        entry = repr(_literal(row))
-        yield {
-            "kind": "gym",
-            "question": row["question"],
-            "answer": {"of": names[number], "entry": entry},
-            "solution": row["answer"],
-            "set": names[number],
-        }
+        [of] = draw.choices([*rows], [*weights.values()])
+        row = next(rows[of])
+        answer, asked = {"of": of, "entry": repr(row)}, row["question"]
+        own = {"kind": "gym", "question": asked, "answer": answer, "solution": row["answer"]}
+        yield {**own, "set": of}
 
 
-def _members(name: str, options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    members = {name: options} if name else options
-    return {one: dict(its) for one, its in members.items()}
-
-
-def _gym_rows(of: str, split: str, seed: int) -> Iterator[dict[str, Any]]:
+def _rows(of: str, split: str, seed: int) -> Iterator[dict[str, Any]]:
+    """Rows without an end; those of another split have other seeds."""
     numpy = importlib.import_module("numpy")
+    numpy.set_printoptions(legacy="1.25")  # numbers and texts of NumPy as literals
     for chunk in itertools.count():
         digest = hashlib.sha256(f"{of} {split} {seed} {chunk}".encode()).digest()
         start = int.from_bytes(digest[:4], "big") >> 1
-        dataset = _dataset(of, seed=start, size=_CHUNK)
+        dataset = _data_set(of, seed=start, size=_CHUNK)
         for place in range(_CHUNK):
             # Some data sets draw from the global generators.
             random.seed(start + place)  # noqa: TID251 - of a process that does nothing else
@@ -101,76 +98,132 @@ def _gym_rows(of: str, split: str, seed: int) -> Iterator[dict[str, Any]]:
                 break
 
 
-def _dataset(of: str, **sizes: int) -> Any:
-    """The data set of that name; ValueError: there is none."""
-    _, name, options = read_name(of)
-    factory = _gym()
-    known = factory.DATASETS.keys() - {"composite"}
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        raise ValueError(
-            f"reasoning-gym has no data set {name!r}" + "".join(f"; did you mean {one}" for one in close)
-        )
-    config, level = {**options.get("config", {}), **sizes}, options.get("level")
-    if level is None:
+@functools.lru_cache(maxsize=256)
+def _data_set(of: str, *, seed: int = 0, size: int = 1) -> Any:
+    """The data set of that name; ValueError: there is none, or its config cannot be."""
+    name, options = _name_and_options(of)
+    if unknown := options.keys() - {"config", "level"}:
+        raise ValueError(f"{of}: {unknown.pop()} is none of weight, level, config")
+    factory, config = _gym(), {**options.get("config", {}), "seed": seed, "size": size}
+    if "level" not in options:
         return factory.create_dataset(name, **config)
     curriculum = factory.create_curriculum(name)
-    curriculum.set_global_level(level)
+    curriculum.set_global_level(options["level"])
     return factory.DATASETS[name][0](config=curriculum.generate_configuration(config))
 
 
 @functools.cache
 def _gym() -> ModuleType:
-    """Its table of data sets, whose scorers from now on read an answer, and do not run it."""
+    """Its data sets, whose scorers read the answers that they would otherwise run."""
     importlib.import_module("reasoning_gym")
     sympy, factory = map(importlib.import_module, ("sympy", "reasoning_gym.factory"))
-    parse, read = sympy.parse_expr, _formula_reader(sympy)
+    parse, formulas = sympy.parse_expr, {*sympy.functions.__all__, "C", "E", "I", "oo", "pi"}
+    others = {*dir(sympy), *dir(builtins)} - formulas
+
+    def read(text: str, *args: Any, **options: Any) -> Any:
+        if not _FORMULA.fullmatch(text) or others.intersection(_NAME.findall(text)):
+            raise ValueError("no formula")
+        return parse(text, *args, **options)
+
     sympy.parse_expr = read
     for name, (kind, _) in factory.DATASETS.items():
         names = vars(sys.modules[kind.__module__])
         names |= {"parse_expr": read} if names.get("parse_expr") is parse else {}
-        names |= {"eval": ast.literal_eval} if name in _EVALUATING else {}
+        names |= {"eval": ast.literal_eval} if name in _LISTS else {}
     return factory
 
 
-def _formula_reader(sympy: ModuleType) -> Callable[..., Any]:
-    """The parser of SymPy, which evaluates Python, for formulas alone; ValueError: the text is none."""
-    parse, allowed = sympy.parse_expr, {*sympy.functions.__all__, *_CONSTANTS}
-
-    def read(text: str, *args: Any, **options: Any) -> Any:
-        names = {*_NAME.findall(text)} - allowed
-        if not _FORMULA.fullmatch(text) or any(map({*dir(sympy), *dir(builtins)}.__contains__, names)):
-            raise ValueError("no formula")
-        return parse(text, *args, **options)
-
-    return read
-
-
-def _literal(value: Any) -> Any:
-    """A value as Python's own types, which a literal has: tuples stay, numbers of NumPy do not."""
-    if isinstance(value, dict):
-        return {_literal(key): _literal(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_literal, value))
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-@functools.lru_cache(maxsize=256)
-def _scorer(of: str) -> Any:
-    return _dataset(of, seed=0, size=1)
-
-
 def main() -> None:
-    """Score answers to one row, of JSON on standard input; the last line of the output is their scores."""
+    """Score answers to a row, of JSON on standard input; the last line of the output is their scores."""
     request = json.load(sys.stdin)
-    scorer = _scorer(request["of"])
-    scores = [_score(scorer, one, request["entry"]) for one in request["answers"]]
-    sys.stdout.write(f"\n{json.dumps(scores)}\n")
+    rows = [ast.literal_eval(request["entry"]) for _ in request["answers"]]
+    scores = map(_score, itertools.repeat(_data_set(request["of"])), request["answers"], rows)
+    sys.stdout.write(f"\n{json.dumps([*scores])}\n")
 
 
-def _score(scorer: Any, answer: str, entry: str) -> float:
+def _score(data_set: Any, answer: str, row: Any) -> float:
     """0 also where the scorer cannot read the answer; its other errors are no verdict."""
     try:
-        return float(scorer.score_answer(answer, ast.literal_eval(entry)))
+        return float(data_set.score_answer(answer, row))
     except _OF_VALUES:
         return 0.0
+
+
+@functools.cache
+def _task_set(of: str) -> Any:
+    verifiers, (name, options) = importlib.import_module("verifiers.v1"), _name_and_options(of)
+    config = verifiers.taskset_config_type(name).model_validate({"id": name, **options})
+    return verifiers.load_taskset(config)
+
+
+def _needs(of: str, task: Any) -> Iterator[str]:
+    """What is asked for besides one text of a policy."""
+    verifiers, (name, _) = importlib.import_module("verifiers.v1"), _name_and_options(of)
+    if verifiers.environment_class(name) is not verifiers.SingleAgentEnv:
+        yield "its own environment"
+    if verifiers.default_harness_id(name) == name:
+        yield "its own harness"
+    if task.NEEDS_CONTAINER or task.data.image:
+        yield "a container"
+    bases = {verifiers.Taskset.__module__, verifiers.Task.__module__}
+    for hook in (_task_set(of).toolsets, task.toolsets, task.setup, task.finalize):
+        if hook.__module__ not in bases:
+            yield f"a runtime for {hook.__name__}"
+    yield from _needs_of_rewards(task)
+
+
+def _needs_of_rewards(task: Any) -> Iterator[str]:
+    for one in (*task.hooks("reward"), *(judge.score for judge in task.plugged_judges())):
+        runtime = inspect.signature(one).parameters.get("runtime")
+        if runtime is not None and runtime.default is inspect.Parameter.empty:
+            yield f"a runtime for {one.__name__}"
+
+
+def _tasks(of: str, split: str, seed: int, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """Tasks in an order by seed: the first ones for the test, the others for training, none to bootstrap."""
+    found = _task_set(of)
+    tests, count = wanted["test"], wanted["test"] + wanted.get("train", 0)
+    tasks = [*(itertools.islice(found, count) if found.INFINITE else found)]
+    random.Random(seed).shuffle(tasks)  # noqa: S311 - reproducible
+    share = min(tests, round(len(tasks) * tests / count))
+    for task in {"test": tasks[:share], "train": tasks[share:]}.get(split, []):
+        if needs := ", ".join(_needs(of, task)):
+            remedy = "play it by vf-eval, and read its traces by `reasonloop import-rollouts`"
+            raise ValueError(f"{of} needs {needs}: {remedy}")
+        data = task.data.model_dump(mode="json", exclude_none=True)
+        messages = _messages(of, data)
+        entry = {"data": data, "nodes": [{"message": one} for one in messages]}
+        answer = {"of": of, "entry": json.dumps(entry)}
+        yield {"kind": "verifiers", "id": task.key, "messages": messages, "answer": answer}
+
+
+def _messages(of: str, data: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    system, prompt = data.get("system_prompt"), data.get("prompt") or []
+    found = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not found or not all(isinstance(one["content"], str) for one in found):
+        raise ValueError(f"{of}: a task without a prompt of texts")
+    return [{"role": "system", "content": system}, *found] if system else found
+
+
+async def score(of: str, entry: str, text: str) -> float | None:
+    """Its weighted rewards, as a share of the weights above 0; below 0 it is 0. None: no reward scored the text."""
+    verifiers, found = importlib.import_module("verifiers.v1"), _task_set(of)
+    kind, row = type(found).task_type(), json.loads(entry)
+    task = kind(kind.data_type().model_validate(row["data"]), found.config.task)
+    if needs := ", ".join(_needs_of_rewards(task)):
+        raise ValueError(f"{of} needs {needs}")
+    said = [*row["nodes"], {"message": {"role": "assistant", "content": text}, "sampled": True}]
+    parents = [None, *range(len(said) - 1)]
+    trace = verifiers.Trace(
+        verifiers=verifiers.VersionInfo(version=""),  # the default asks git
+        task=verifiers.TraceTask(type=kind.__name__, data=task.data, key=task.key, hash=task.hash),
+        agent=verifiers.AgentInfo(config=verifiers.AgentConfig()),
+        nodes=[
+            verifiers.MessageNode(parent=p, **one) for p, one in zip(parents, said, strict=True)
+        ],
+        is_completed=True,
+        ok=True,
+    )
+    await task.score(trace)
+    best = sum(max(0.0, one.weight) for one in trace.rewards.values() if one is not None)
+    return max(0.0, trace.reward / best) if best else None

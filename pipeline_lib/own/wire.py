@@ -35,6 +35,5 @@ def _plain(value: Any) -> Any:
 
 def _restored(value: dict[str, Any]) -> Any:
     [name, *others] = value or [""]
-    if others or not name.startswith("reasonloop "):
-        return value
-    return _records()[name].from_row(value[name]) if name in _records() else value
+    is_record = not others and name.startswith("reasonloop ") and name in _records()
+    return _records()[name].from_row(value[name]) if is_record else value

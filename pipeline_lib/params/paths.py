@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from typing_extensions import override
 
 from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole, head_faults
@@ -65,20 +65,6 @@ class SplitNames(Section):
     test: str = "test"
 
 
-class GymSet(Section):
-    """A data set of reasoning-gym in a mixture."""
-
-    weight: Positive = 1.0
-    """Its share is this one of the sum of all."""
-    level: Whole | None = None
-    """Of its curriculum, which has levels from 0 on; null: the values of ``config`` and its defaults."""
-    config: dict[str, Any] = {}
-
-
-def _weighted(value: Any) -> Any:
-    return {"weight": value} if isinstance(value, int | float) else value
-
-
 class DataParams(Section):
     """A data set, where it is, and how its rows are read."""
 
@@ -93,19 +79,24 @@ class DataParams(Section):
     """Kind of all rows; null: the one that a row names, else code or program for rows with tests, else math."""
     system: str | None = None
     """System prompt of every question, unless its messages have one."""
-    gym: dict[str, Annotated[GymSet, BeforeValidator(_weighted)]] = {}
-    """dataset=gym: data sets of reasoning-gym by name, with a weight or more of `GymSet`."""
+    gym: dict[str, Positive | dict[str, Any]] = Field(default_factory=dict)
+    """dataset=gym: a mixture of data sets of reasoning-gym by name, with a weight, or with weight, level and config."""
+    taskset: dict[str, Any] = Field(default_factory=dict)
+    """dataset=verifiers:ID: fields of the config of the task set."""
 
     @property
     def full_name(self) -> str:
         """``dataset``, and what else says which task it is."""
-        members = {name: one.model_dump(exclude_defaults=True) for name, one in self.gym.items()}
-        return f"{self.dataset}:{json.dumps(members, sort_keys=True)}" if members else self.dataset
+        options = self.gym or self.taskset
+        named = f"{GYM}:" if self.gym else self.dataset
+        return f"{named}{json.dumps(options, sort_keys=True)}" if options else named
 
     @override
     def faults(self) -> Iterator[str]:
         if bool(self.gym) != (self.dataset == GYM):
-            yield f"dataset={self.dataset} and gym={{{', '.join(self.gym)}}}: a mixture needs dataset={GYM} and names"
+            yield f"dataset={self.dataset} and gym={list(self.gym)}: a mixture needs dataset=gym and names"
+        if self.taskset and not self.dataset.startswith("verifiers:"):
+            yield f"taskset is for dataset=verifiers:ID, not {self.dataset}"
         for name in ("columns", "splits", "kind", "system"):
             if (
                 self.dataset != LINES

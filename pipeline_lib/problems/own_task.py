@@ -65,7 +65,7 @@ def problem_of(source: Source, fields: Any, where: str) -> Problem:
 
 def _parsed(source: Source, row: RawRow) -> Problem:
     form = DataParams(dataset=LINES, kind=OWN.name if VERIFY in names_of(source) else None)
-    problem = lines_data_set(form).parse(row, id_prefix="", source=source.name)
+    problem = lines_data_set(form).parse(row, id_prefix="", source=source.name.removesuffix(".py"))
     assert isinstance(problem, Problem)
     if not problem.question.strip():
         raise row.error("question", "it is empty")
@@ -73,8 +73,9 @@ def _parsed(source: Source, row: RawRow) -> Problem:
 
 
 def _rows(source: Source, counts: Mapping[str, int], seed: int) -> dict[str, list[RawRow]]:
+    shares = {"wanted": counts} if source.given else {}
     calls = [
-        Call(function=PROBLEMS, args=[*source.given, split, seed], most=count)
+        Call(function=PROBLEMS, args=[*source.given, split, seed], options=shares, most=count)
         for split, count in counts.items()
     ]
     with OwnCode(source, _LIMITS) as code:

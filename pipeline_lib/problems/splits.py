@@ -205,7 +205,9 @@ def evaluation_problems(
     """
     if task := task_in(params):
         if params.problems is None:
-            raise BadInputError(f"evaluate.sets: {params.dataset} may have no end; give its number of problems")
+            raise BadInputError(
+                f"evaluate.sets: {params.dataset} may have no end; give its number of problems"
+            )
         return _of_task(task, {"test": params.problems}, seed)[0]["test"], []
     source = source_of(params.dataset, params.source, key=f"source of {params.dataset}")
     usable, unusable = _by_gold(load_evaluation_set(params.dataset, source, params), gold_problem)

@@ -45,7 +45,9 @@ def _write_set(run: Run, params: EvaluationSet) -> None:
     key = stage_key(
         __name__,
         params={**params.model_dump(), "seed": seed},
-        inputs=_identity(params),
+        inputs={"code": code_of(Function(source=task, name=PROBLEMS))}
+        if (task := task_in(params))
+        else source_identity(source_of(params.dataset, params.source)),
     )
     if manifests.current(table, kind=_KIND, key=key):
         return
@@ -55,9 +57,3 @@ def _write_set(run: Run, params: EvaluationSet) -> None:
         shards.write_table(table, rows, kind=_KIND, key=key)
     if note is not None:
         record_event(run.root, "note", text=note)
-
-
-def _identity(params: EvaluationSet) -> dict[str, str]:
-    if task := task_in(params):
-        return {"code": code_of(Function(source=task, name=PROBLEMS))}
-    return source_identity(source_of(params.dataset, params.source))

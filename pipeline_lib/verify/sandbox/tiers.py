@@ -83,12 +83,7 @@ class Sandbox(Protocol):
 
 
 def open_tier(limits: CodeLimits) -> Sandbox:
-    """Open the best tier, or the one named by ``limits.tier``; errors as of `find_tier`."""
-    return open_named_tier(find_tier(limits), limits)
-
-
-def find_tier(limits: CodeLimits) -> str:
-    """The best tier, or the one named by ``limits.tier``.
+    """Open the best tier, or the one named by ``limits.tier``.
 
     Raises:
         SandboxUnavailableError: none passes its self-test; the message gives the reason per tier.
@@ -96,7 +91,7 @@ def find_tier(limits: CodeLimits) -> str:
     reasons = []
     for name, reason in probe_tiers(limits):
         if not reason:
-            return name
+            return open_named_tier(name, limits)
         reasons.append(f"{name}: {reason}")
     raise SandboxUnavailableError(f"no sandbox for model-written code ({'; '.join(reasons)})")
 

@@ -1,6 +1,7 @@
 """Every kind in the table is complete: rows, lines, prompts, judge and votes work for it."""
 
 import json
+import pathlib
 import pkgutil
 
 import pytest
@@ -15,14 +16,36 @@ from pipeline_lib.verify.dispatch import AnswerBook, Item, open_verifier
 from pipeline_lib.verify.golds import open_gold_check
 from pipeline_lib.verify.lines import read_lines
 from tests.unit.kinds.examples import EXAMPLES
+from tests.unit.own.tasks_environment import TASKS, needs_tasks
 
+HOSTILE = pathlib.Path(__file__).parents[1] / "own" / "hostile.py"
 each_kind = pytest.mark.parametrize("name", KINDS)
+each_judged_kind = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[needs_tasks] if name == "gym" else [])
+        for name in KINDS
+        if name != "verifiers"  # sets are installed: tests/unit/own/test_verifiers.py
+    ],
+)
 
 
 @pytest.fixture(scope="module")
-def verifier():
-    with open_verifier(VerifyParams()) as opened:
-        yield opened
+def verifiers():
+    """The one of all kinds, and one of the user's."""
+    own = VerifyParams(verifier=f"{HOSTILE}:verify")
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        open_verifier(VerifyParams()) as first,
+        open_verifier(own) as second,
+    ):
+        patch.setenv("REASONLOOP_TASKS", str(TASKS))
+        yield first, second
+
+
+@pytest.fixture
+def verifier(name, verifiers):
+    return verifiers[name == "own"]
 
 
 def problem_of(name: str, **fields: str) -> Problem:
@@ -75,7 +98,7 @@ def test_prompts_keep_the_gold_out(name):
     assert EXAMPLES[name].right not in prompt
 
 
-@each_kind
+@each_judged_kind
 def test_judges_accept_the_right_text_and_refuse_the_wrong_one(name, verifier):
     """The judge that the kind names opens, and scores both in the requested format."""
     example = EXAMPLES[name]
@@ -86,7 +109,7 @@ def test_judges_accept_the_right_text_and_refuse_the_wrong_one(name, verifier):
     assert (silent.strict, silent.lenient) == (False, False)
 
 
-@each_kind
+@each_judged_kind
 def test_answers_are_told_apart(name, verifier):
     """Right and wrong are two answers; the same text again is the same answer if the kind votes."""
     example = EXAMPLES[name]

@@ -1,11 +1,11 @@
 """Data sets of reasoning-gym: their rows, their scores, and answers that its scorers would run."""
 
 import ast
-import dataclasses
 import json
 import pathlib
 import subprocess
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,6 +27,16 @@ EXPLOITS = {
     "countdown": "__import__('os').system('{command}')",
 }
 """Answers that run a command in the process of the scorer, where nothing holds them."""
+MIXTURE = {
+    "leg_counting": {"weight": 4, "level": 0},
+    "countdown": 1,
+    "string_insertion": 1,
+    "rearc": 1,
+    "puzzle24": {"config": {"max_value": 5}},
+    "list_functions": 1,
+    "pool_matrix": 1,
+    "word_ladder": 1,
+}
 RAW_SCORER = """
 import json, sys
 from reasoning_gym.factory import get_score_answer_fn
@@ -50,30 +60,24 @@ def splits_of(params, seed=7):
     return make_splits(params, seed=seed, gold_problem=lambda _: None)
 
 
-def judged(pairs, **limits):
-    params = VerifyParams(own=OwnLimits(**{"timeout_s": 60.0, **limits}))
-    with open_verifier(params) as verifier:
-        return verifier.judge([Item(gold=one.gold, text=text) for one, text in pairs])
-
-
 def test_the_answers_in_a_text():
     """The tagged one first; an empty one is none, whatever else there is."""
-    rules = {
-        "<answer> 5 </answer>": [("tag", "5")],
-        "a <answer>1</answer>\nb <answer>2\n3</answer>": [("tag", "2\n3")],
-        "\\boxed{7}": [("boxed", "7")],
-        "The answer is **12**.": [("answer_line", "12")],
-        "x\n```\n1 2\n3 4\n```\n": [("block", "1 2\n3 4"), ("last_number", "4")],
-        "there are 1,200 legs": [("last_number", "1,200"), ("last_line", "there are 1,200 legs")],
-        "<think>so <answer>3</answer>": [("reasoning", "3")],
-        "</answer> yes <answer>": [("last_line", "</answer> yes <answer>")],
-        "<answer> </answer> 5": [],
-        " \n": [],
+    expected = {
+        "<answer> 5 </answer>": {"5": "tag"},
+        "a <answer>1</answer>\nb <answer>2\n3</answer>": {"2\n3": "tag"},
+        "\\boxed{7}": {"7": "boxed"},
+        "The answer is **12**.": {"12": "answer_line"},
+        "1 2\n3 4": {"3 4": "last_line", "1 2\n3 4": "whole"},
+        "there are 1200 legs": {"1200": "last_number", "there are 1200 legs": "last_line"},
+        "<think>so <answer>3</answer>": {"3": "reasoning"},
+        "</answer> yes <answer>": {"</answer> yes <answer>": "last_line"},
+        "<answer> </answer> 5": {},
+        " \n": {},
     }
-    for text, expected in rules.items():
-        found = [(one.rule, one.answer) for one in find_answers(text)]
-        assert found[: len(expected)] == expected, text
-        assert bool(found) is bool(expected)
+    for text, rules in expected.items():
+        found = find_answers(text)
+        assert [*found.items()][: len(rules)] == [*rules.items()], text
+        assert bool(found) is bool(rules)
 
 
 def test_params_of_a_mixture():
@@ -95,46 +99,54 @@ def test_without_the_environment(monkeypatch, tmp_path):
     assert "\n" not in str(raised.value)
 
 
+@pytest.fixture(scope="module")
+def problems():
+    """The first problems of some data sets by name; puzzle24 with numbers up to 5."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REASONLOOP_TASKS", str(TASKS))
+        patch.setenv("PYTHONHASHSEED", "1")
+        return splits_of(prepare("gym", gym=MIXTURE, train_problems=60))
+
+
+@pytest.fixture(scope="module")
+def verifier():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REASONLOOP_TASKS", str(TASKS))
+        with open_verifier(VerifyParams(own=OwnLimits(timeout_s=60.0))) as opened:
+            yield opened
+
+
+def of(problems, name):
+    return [one for one in problems.train if one.columns["set"].startswith(f"gym:{name}")]
+
+
+def judged(verifier, pairs):
+    return verifier.judge([Item(gold=one.gold, text=text) for one, text in pairs])
+
+
 @needs_tasks
 class TestRows:
-    def test_splits(self):
-        """Of other seeds, without a question twice; the id, the gold and the solution are the row's."""
-        splits = splits_of(prepare())
-        problems = [*splits.train, *splits.test, *splits.bootstrap]
-        assert len({one.question for one in problems}) == len({one.id for one in problems}) == 12
-        row = ast.literal_eval(problems[0].gold.entry)
-        assert (row["question"], row["answer"]) == (problems[0].question, problems[0].solution)
-        assert splits_of(prepare(train_problems=9)).train[:6] == splits.train
-        assert splits_of(prepare(), seed=8).train != splits.train
+    def test_a_mixture(self, problems):
+        """Shares by weight; no question twice; level and config reach rows and golds."""
+        everything = [*problems.train, *problems.test, *problems.bootstrap]
+        assert len({one.question for one in everything}) == len({one.id for one in everything})
+        shares = Counter(one.columns["set"].partition("{")[0] for one in problems.train)
+        assert shares["gym:leg_counting"] > 2 * shares["gym:countdown"] > 0
+        legs, puzzle = of(problems, "leg_counting")[0], of(problems, "puzzle24")[0]
+        row = ast.literal_eval(legs.gold.entry)
+        assert (row["question"], row["answer"]) == (legs.question, legs.solution)
+        assert legs.gold.of == 'gym:leg_counting{"level": 0}'
+        assert row["metadata"]["difficulty"]["num_animals"] == (1, 2)
+        assert max(ast.literal_eval(puzzle.gold.entry)["metadata"]["numbers"]) <= 5
 
-    def test_equal_rows_in_two_processes(self, monkeypatch):
-        """Though they draw from global generators, or iterate over sets."""
-        names = {"list_functions": 1, "pool_matrix": 1, "isomorphic_strings": 1, "word_ladder": 1}
-        params = prepare("gym", gym=names, train_problems=12)
-        found = []
-        for seed in ("1", "2"):
-            monkeypatch.setenv("PYTHONHASHSEED", seed)
-            found.append(splits_of(params).train)
-        assert found[0] == found[1]
-        assert {one.columns["set"] for one in found[0]} == {f"gym:{name}" for name in names}
+    def test_equal_rows_in_another_process(self, problems, monkeypatch):
+        """Though they draw from global generators or iterate over sets; a smaller split is the beginning."""
+        monkeypatch.setenv("PYTHONHASHSEED", "2")
+        again = splits_of(prepare("gym", gym=MIXTURE, train_problems=50))
+        assert again.train == problems.train[:50]
+        assert again.test == problems.test
 
-    def test_a_mixture_with_levels(self):
-        """Shares by weight; a level of the curriculum and values of the config reach rows and golds."""
-        mixture = {
-            "gcd": {"weight": 3, "config": {"max_value": 20}},
-            "leg_counting": {"level": 0},
-        }
-        problems = splits_of(prepare("gym", gym=mixture, train_problems=40)).train
-        shares = Counter(one.columns["set"].partition("{")[0] for one in problems)
-        assert shares["gym:gcd"] > 2 * shares["gym:leg_counting"] > 0
-        for one in problems:
-            row = ast.literal_eval(one.gold.entry)
-            if row["metadata"]["source_dataset"] == "gcd":
-                assert max(row["metadata"]["numbers"]) <= 20
-            else:
-                assert one.gold.of == 'gym:leg_counting{"level": 0}'
-                assert row["metadata"]["num_animals"] <= 5
-
+    @pytest.mark.slow
     def test_a_set_of_an_evaluation(self):
         one = EvaluationSet(dataset="gym:gcd", problems=5)
         problems, left_out = evaluation_problems(one, seed=7, gold_problem=lambda _: None)
@@ -144,12 +156,14 @@ class TestRows:
                 EvaluationSet(dataset="gym:gcd"), seed=7, gold_problem=lambda _: None
             )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("params", "message"),
         [
-            ({"dataset": "gym:leg_count"}, "no data set 'leg_count'; did you mean leg_counting"),
-            ({"dataset": "gym:composite"}, "no data set 'composite'"),
+            ({"dataset": "gym:leg_count"}, "Dataset 'leg_count' not registered"),
+            ({"dataset": "gym:composite"}, "Must specify at least one dataset"),
             ({"dataset": "gym", "gym": {"gcd": {"config": {"x": 1}}}}, "unexpected keyword.*'x'"),
+            ({"dataset": "gym", "gym": {"gcd": {"levle": 1}}}, "levle is none of weight, level"),
             ({"dataset": "gym", "gym": {"acre": {"level": 1}}}, "No curriculum registered"),
         ],
     )
@@ -158,6 +172,7 @@ class TestRows:
             splits_of(prepare(**params))
 
     def test_another_version_of_the_environment_is_another_digest(self, monkeypatch, tmp_path):
+        """Of the problems and of the verdicts."""
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "python").symlink_to(TASKS / "bin" / "python")
         packages = tmp_path / "lib" / "python3.11" / "site-packages"
@@ -165,19 +180,20 @@ class TestRows:
         for version in ("1", "2"):
             (packages / f"reasoning_gym-{version}.dist-info").mkdir(parents=True)
             monkeypatch.setenv("REASONLOOP_TASKS", str(tmp_path))
-            digests.append(load_params(overrides=["prepare.dataset=gym:gcd"]).prepare.code_digest)
-        assert digests[0] != digests[1]
+            found = load_params(overrides=["prepare.dataset=gym:gcd"])
+            digests.append((found.prepare.code_digest, found.verify.code_digest))
+        assert all(a != b for a, b in zip(*digests, strict=True))
         assert packages_of(tmp_path / "bin" / "python") == packages
 
 
 @needs_tasks
 class TestScores:
-    def test_strict_lenient_and_the_float(self):
+    def test_strict_lenient_and_the_float(self, problems, verifier):
         """The tagged answer is strict; countdown gives .05 for a wrong and the default scorer a share for a longer one."""
-        legs = splits_of(prepare()).train[0]
-        numbers = splits_of(prepare("gym:countdown")).train[0]
+        legs, numbers = of(problems, "leg_counting")[0], of(problems, "countdown")[0]
         right, wrong = legs.solution, f"{legs.solution}0"
         verdicts = judged(
+            verifier,
             [
                 (legs, f"<answer>{right}</answer>"),
                 (legs, f"The answer is {right}."),
@@ -187,7 +203,7 @@ class TestScores:
                 (legs, "<answer></answer>"),
                 (numbers, f"<answer>{numbers.solution}</answer>"),
                 (numbers, "<answer>1 + 1</answer>"),
-            ]
+            ],
         )
         assert [(one.strict, one.lenient) for one in verdicts] == [
             *((True, True), (False, True), (False, False), (False, True)),
@@ -202,39 +218,33 @@ class TestScores:
             *(Status.WRONG, Status.CORRECT, Status.UNPARSED, Status.UNPARSED)
         ]
 
-    def test_golds_with_tuples_and_levels_keep_their_scores(self):
-        """arc_1d and rearc compare tuples; puzzle24 asks its config for the range of its numbers."""
-        narrow = {"puzzle24": {"config": {"max_value": 5}}}
-        for params in (prepare("gym:rearc"), prepare("gym", gym=narrow)):
-            problems = splits_of(params).test
-            texts = [one.kind.solution_texts(one.gold, one.solution)[0] for one in problems]
-            assert all(one.strict for one in judged(zip(problems, texts, strict=True)))
-        [over] = judged([(problems[0], "<answer>6 * 4 * 1 * 1</answer>")])
+    def test_golds_with_tuples_and_options_keep_their_scores(self, problems, verifier):
+        """rearc compares tuples; puzzle24 asks its config for the range of its numbers."""
+        tuples, narrow = of(problems, "rearc"), of(problems, "puzzle24")
+        pairs = [
+            (one, one.kind.solution_texts(one.gold, one.solution)[0]) for one in (*tuples, *narrow)
+        ]
+        assert all(one.strict for one in judged(verifier, pairs))
+        [over] = judged(verifier, [(narrow[0], "<answer>6 * 4 * 1 * 1</answer>")])
         assert (over.strict, over.score) == (False, 0.01)
 
-    def test_no_verdict(self):
-        """A deadline of the scorer; and an answer that no list of scores comes of."""
-        numbers = splits_of(prepare("gym:countdown")).train[0]
-        slow, next_one = judged(
-            [(numbers, "<answer>9**9**9**9</answer>"), (numbers, "<answer>2</answer>")],
-            timeout_s=1.0,
-        )
+    def test_no_verdict(self, problems):
+        """A deadline of the scorer, after which the next text is scored."""
+        [numbers, *_] = of(problems, "countdown")
+        with open_verifier(VerifyParams(own=OwnLimits(timeout_s=1.0))) as short:
+            slow, next_one = judged(
+                short,
+                [(numbers, "<answer>9**9**9**9</answer>"), (numbers, "<answer>2</answer>")],
+            )
         assert (slow.status, slow.strict, slow.score) == (Status.TIMEOUT, None, None)
         assert next_one.strict is False
-        odd = dataclasses.replace(
-            numbers, gold=dataclasses.replace(numbers.gold, entry="{'answer': None}")
-        )
-        [verdict] = judged([(odd, "<answer>1</answer>")])
-        assert verdict.strict is False
 
-    def test_votes(self):
-        params = VerifyParams()
-        legs = splits_of(prepare()).train[0]
-        with open_verifier(params) as verifier:
-            book = AnswerBook(kind=legs.kind, verifier=verifier)
-            texts = ["<answer>1\n2</answer>", "<answer> 1 2</answer>", "\\boxed{3}", ""]
-            assert [book.number(text) for text in texts] == [0, 0, 1, None]
+    def test_votes(self, problems, verifier):
+        book = AnswerBook(kind=problems.train[0].kind, verifier=verifier)
+        texts = ["<answer>1\n2</answer>", "<answer> 1 2</answer>", "\\boxed{3}", ""]
+        assert [book.number(text) for text in texts] == [0, 0, 1, None]
 
+    @pytest.mark.slow
     def test_the_check_of_a_task(self):
         """Worked solutions are strict, empty texts are not."""
         sizes = ["train_problems=2", "test_problems=2", "bootstrap_problems=1"]
@@ -245,17 +255,22 @@ class TestScores:
         assert len(found.trials) == 10
         assert found.faults == []
 
-    def test_docker_alone_is_refused(self, monkeypatch):
+    def test_docker_alone_is_refused(self, problems, monkeypatch):
         """Its image has no tasks environment."""
-        monkeypatch.setattr("pipeline_lib.verify.gym.find_tier", lambda _: "docker")
-        with pytest.raises(ReasonloopError, match="need the tier namespace or landlock"):
-            judged([(splits_of(prepare()).train[0], "<answer>1</answer>")])
+        tested = SimpleNamespace(tier="docker", close=lambda: None)
+        monkeypatch.setattr("pipeline_lib.verify.gym.open_tier", lambda _: tested)
+        with (
+            open_verifier(VerifyParams()) as opened,
+            pytest.raises(ReasonloopError, match="needs the sandbox tier namespace or landlock"),
+        ):
+            judged(opened, [(problems.train[0], "<answer>1</answer>")])
 
 
 @needs_tasks
 class TestExploits:
     """Commands in the place of an answer: they run where the library alone scores, and not here."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", EXPLOITS)
     def test_the_library_alone_runs_them(self, name, tmp_path):
         """Else the other tests would say nothing."""
@@ -268,10 +283,11 @@ class TestExploits:
         assert done.stdout == "owned\nscored\n"
         assert (tmp_path / "owned").exists()
 
-    @pytest.mark.parametrize("tier", ["namespace", "landlock"])
-    @pytest.mark.parametrize("name", EXPLOITS)
-    def test_the_jail_holds_the_scorers_as_they_are(self, name, tier, tmp_path):
-        """No new process: the scorer goes on without a command."""
+    @pytest.mark.parametrize(
+        "tier", ["namespace", pytest.param("landlock", marks=pytest.mark.slow)]
+    )
+    def test_the_jail_holds_the_scorers_as_they_are(self, tier, tmp_path):
+        """No new process: the scorers go on without a command."""
         tmp_path.chmod(0o777)
         python = TASKS / "bin" / "python"
         library = Library(
@@ -280,34 +296,38 @@ class TestExploits:
             warm=[("importlib:import_module", "reasoning_gym")],
         )
         command = f"echo owned; touch {tmp_path}/owned"
-        request = json.dumps([name, EXPLOITS[name].format(command=command)])
+        requests = [json.dumps([n, text.format(command=command)]) for n, text in EXPLOITS.items()]
         jailed = JailedInterpreter(tier, timeout_s=30, memory_bytes=1 << 30, library=library)
         try:
-            report = jailed.run(RAW_SCORER, TestSuite(stdin=request))
+            reports = [jailed.run(RAW_SCORER, TestSuite(stdin=one)) for one in requests]
         finally:
             jailed.close()
-        assert (report.status, report.output) == (Status.CORRECT, "scored\n")
+        for report in reports:
+            assert (report.status, report.output) == (Status.CORRECT, "scored\n")
         assert not (tmp_path / "owned").exists()
 
-    @pytest.mark.parametrize("tier", ["namespace", "landlock"])
-    def test_the_judge_takes_them_for_wrong_answers(self, tier, tmp_path, capfd):
+    @pytest.mark.parametrize(
+        "tier", ["namespace", pytest.param("landlock", marks=pytest.mark.slow)]
+    )
+    def test_the_judge_takes_them_for_wrong_answers(self, problems, tier, tmp_path, capfd):
         """Nothing is printed or written, and an answer that looks up the right one has no score for it."""
         tmp_path.chmod(0o777)
-        insertion = splits_of(prepare("gym:string_insertion")).train[0]
-        countdown = splits_of(prepare("gym:countdown")).train[0]
+        [insertion, *_], [countdown, *_] = (of(problems, name) for name in EXPLOITS)
         command = f"echo owned; touch {tmp_path}/owned"
         write = f"open('{tmp_path}/owned', 'w').write('x')"
-        frames = "__import__('sys')._getframe({depth}).f_locals['entry']['answer']"
+        frame = "__import__('sys')._getframe(1).f_locals['entry']['answer']"
         answers = [
-            *((insertion, EXPLOITS["string_insertion"].format(command=command)),),
-            *((insertion, text) for text in (write, frames.format(depth=1))),
-            *((countdown, EXPLOITS["countdown"].format(command=command)),),
-            *((countdown, text) for text in (write, "S('open(0)')", "().__class__", "eval(chr(49))")),
+            (insertion, EXPLOITS["string_insertion"].format(command=command)),
+            *((insertion, text) for text in (write, frame)),
+            (countdown, EXPLOITS["countdown"].format(command=command)),
+            *(
+                (countdown, text)
+                for text in (write, "S('open(0)')", "().__class__", "eval(chr(49))")
+            ),
         ]
         params = VerifyParams(own=OwnLimits(timeout_s=60.0), code=CodeLimits(tier=tier))
-        with open_verifier(params) as verifier:
-            texts = [Item(gold=one.gold, text=f"<answer>{text}</answer>") for one, text in answers]
-            verdicts = verifier.judge(texts)
+        with open_verifier(params) as opened:
+            verdicts = judged(opened, [(one, f"<answer>{text}</answer>") for one, text in answers])
         assert [one.strict for one in verdicts] == [False] * len(answers)
         assert max(one.score for one in verdicts) <= 0.05
         assert not any(pathlib.Path(tmp_path).iterdir())

@@ -4,9 +4,10 @@ Sources: verl 0.7 `RayPPOTrainer._dump_generations`; TRL 1.16 `GRPOTrainer.log`;
 `Trace`, `Episode`; Inspect 0.3.285 `inspect_ai.log`; lm-evaluation-harness 0.4 `EvaluationTracker.save_results_samples`.
 """
 
+import json
 import math
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,9 @@ class Rollout:
     model: Any
     step: int | None
     truncated: bool
+    turns: Sequence[tuple[str, str]]
+    """Role and text of each message before the text; of verifiers alone, as ``task``."""
+    task: Row | None
 
 
 def read_rollouts(path: pathlib.Path, name: str | None = None) -> tuple[str, list[Rollout]]:
@@ -68,6 +72,8 @@ def read_rollouts(path: pathlib.Path, name: str | None = None) -> tuple[str, lis
                     model=own.get("model"),
                     step=None if step is None else int(step),
                     truncated=bool(own.get("truncated")),
+                    turns=own.get("turns", ()),
+                    task=own.get("task"),
                 )
         except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             fault = f"no rollout of {name} ({type(error).__name__}: {reason_of(error)})"
@@ -137,10 +143,17 @@ def _verifiers(row: Row) -> Iterator[Row]:
         rewards = {name: one for name, one in trace["rewards"].items() if one is not None}
         total = sum(one["score"] * one["weight"] for one in rewards.values())
         named = {name: one["score"] for name, one in rewards.items()}
-        drawn = [node["message"] for node in trace["nodes"] if node.get("sampled")]
+        if not trace["agent"].get("trainable", True):
+            continue  # of a user or a judge that a model plays
+        *nodes, said = _branch(trace["nodes"]) or [{"message": {"role": "", "content": None}}]
+        messages = [node["message"] for node in nodes]
+        entry = json.dumps({"data": task["data"], "nodes": nodes})
+        name = row.get("env", {}).get("id", "").rpartition("+")[2]
         yield {
             "question": _first(task["data"], _QUESTIONS),
-            "text": trace.get("root_reply") or drawn,
+            "turns": [(one["role"], _said(one["content"], by="")) for one in messages],
+            "task": {"of": f"verifiers:{name}", "entry": entry} if name else None,
+            "text": trace.get("root_reply") or _said(said["message"]["content"], by=""),
             "golds": task["data"],
             "name": task.get("key"),
             "model": last.get("model"),
@@ -148,6 +161,17 @@ def _verifiers(row: Row) -> Iterator[Row]:
             "rewards": {"reward": total, **named} if named else {},
             "truncated": last.get("finish_reason") == "length",
         }
+
+
+def _branch(nodes: Sequence[Row]) -> list[Row]:
+    """The messages up to the last one that the model wrote, if any."""
+    drawn = [place for place, node in enumerate(nodes) if node.get("sampled")]
+    path, place = [], drawn[-1] if drawn else None
+    while place is not None:
+        node = nodes[place]
+        path.append({"message": node["message"], "sampled": bool(node.get("sampled"))})
+        place = node.get("parent")
+    return path[::-1]
 
 
 def _inspect(row: Row) -> Iterator[Row]:
