@@ -2,8 +2,9 @@
 
 import ast
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.kinds.own import last_line
@@ -13,7 +14,7 @@ from pipeline_lib.kinds.own import last_line
 class GymGold:
     """A row of a data set of reasoning-gym, as a literal of Python, which has tuples."""
 
-    of: str
+    of: Annotated[str, Field(pattern=r"^gym:\w+(\{.*\})?$")]
     """The set with its options, as in ``gym:gcd{"level": 2}``."""
     entry: str
 
@@ -21,6 +22,8 @@ class GymGold:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGold(GymGold):
     """A task of a set of verifiers, as JSON: its ``data``, and the ``nodes`` of the messages before the answer."""
+
+    of: Annotated[str, Field(pattern=r"^verifiers:[\w./@-]+(\{.*\})?$")]
 
 
 class _Gym(BaseModel):

@@ -30,6 +30,8 @@ _LISTS = ("binary_matrix", "n_queens", "spiral_matrix", "string_insertion")
 """Data sets whose scorers evaluate an answer, which may be a list."""
 _FORMULA = re.compile(r"(?:[\w\s+\-*/^(),]|\.(?!\s*[^\W\d]))*")
 """Without quotes, brackets and attributes."""
+_NAMES = ("C", "E", "I", "Integral", "oo", "pi")
+"""C is a constant of integration; some answers of intermediate_integration are unevaluated integrals."""
 _NAME = re.compile(r"[^\W\d]\w*")
 _OF_VALUES = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
@@ -117,7 +119,7 @@ def _gym() -> ModuleType:
     """Its data sets, whose scorers read the answers that they would otherwise run."""
     importlib.import_module("reasoning_gym")
     sympy, factory = map(importlib.import_module, ("sympy", "reasoning_gym.factory"))
-    parse, formulas = sympy.parse_expr, {*sympy.functions.__all__, "C", "E", "I", "oo", "pi"}
+    parse, formulas = sympy.parse_expr, {*sympy.functions.__all__, *_NAMES}
     others = {*dir(sympy), *dir(builtins)} - formulas
 
     def read(text: str, *args: Any, **options: Any) -> Any:

@@ -13,7 +13,7 @@ from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.killable.pool import Pool
 from pipeline_lib.kinds.task_sets import GymGold
 from pipeline_lib.own import task_sets
-from pipeline_lib.own.code import VERIFIERS, Source, find_source, packages_of
+from pipeline_lib.own.code import VERIFIERS, find_source, packages_of
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.verdicts import Status, Verdict, not_judged
 from pipeline_lib.verify.answer_text import final_turn
@@ -26,8 +26,6 @@ TAG = "tag"
 """Rule of the format that prompts ask for."""
 _MAX_CHARS = 20_000
 _PROGRAM = f"import sys; sys.modules[{task_sets.__name__!r}].main()"
-_LIBRARY_MB = 512
-"""Addresses that the packages take."""
 _LIMITS = frozenset({Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT})
 
 
@@ -102,7 +100,7 @@ class GymJudge(ExitStack):
     def __init__(self, params: VerifyParams, *, workers: int) -> None:
         super().__init__()
         self._params, self._workers = params, workers
-        self._sources: dict[str, Source] = {}
+        self._known: set[str] = set()
 
     def judge(self, pairs: Sequence[tuple[GymGold, str]]) -> list[Verdict]:
         """One verdict per (gold, text), in order.
@@ -111,28 +109,29 @@ class GymJudge(ExitStack):
             BadInputError: there is no tasks environment.
             SandboxUnavailableError: no tier passes its self-test, or docker alone.
         """
-        names = {gold.of for gold, _ in pairs} - self._sources.keys()
-        if names:
+        names = {gold.of for gold, _ in pairs}
+        if not names <= self._known:
             self.close()
-            self._sources |= {of: find_source(of, key="gold", group=VERIFIERS) for of in names}
+            self._known |= names
             self._pool = self.enter_context(self._opened())
         return self._pool.judge(pairs)
 
     def _opened(self) -> Pool[tuple[GymGold, str], Verdict]:
         with closing(open_tier(self._params.code)) as tested:
             tier, own = tested.tier, self._params.own
-        python = next(iter(self._sources.values())).python
+        first, *_ = names = sorted(self._known)
+        python = find_source(first, key="gold", group=VERIFIERS).python
         if tier == "docker" or python is None:
             raise SandboxUnavailableError(
                 "reasoning-gym needs the sandbox tier namespace or landlock"
             )
-        warm = [(f"{task_sets.__name__}:warm", *one.given) for one in self._sources.values()]
+        warm = [(task_sets.__name__, of) for of in names]
         interpreter = functools.partial(
             JailedInterpreter,
             tier,
             timeout_s=own.timeout_s,
-            memory_bytes=(_LIBRARY_MB + own.memory_mb) << 20,
+            memory_bytes=own.memory_mb << 20,
             library=Library(python=python, folder=packages_of(python), warm=warm),
         )
-        first = GymScorer(interpreter())
-        return Pool(lambda: GymScorer(interpreter()), num_workers=self._workers, first=first)
+        scorer = GymScorer(interpreter())
+        return Pool(lambda: GymScorer(interpreter()), num_workers=self._workers, first=scorer)

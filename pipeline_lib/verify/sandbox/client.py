@@ -81,8 +81,8 @@ class Library:
 
     python: pathlib.Path
     folder: pathlib.Path
-    warm: Sequence[tuple[Any, ...]]
-    """Functions, as ``package.module:function``, with arguments, that are called once before the jail is entered."""
+    warm: Sequence[tuple[str, ...]]
+    """Modules that are imported before the jail is entered, with arguments for a call of its ``warm`` if it has any."""
 
 
 class JailedInterpreter:

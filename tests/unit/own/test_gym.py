@@ -11,7 +11,7 @@ import pytest
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.own.code import packages_of
-from pipeline_lib.params.evaluate import EvaluationSet
+from pipeline_lib.params.evaluate import EvaluateParams, EvaluationSet
 from pipeline_lib.params.paths import CodeLimits, OwnLimits, PrepareParams, VerifyParams
 from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.splits import evaluation_problems, make_splits
@@ -89,6 +89,12 @@ def test_params_of_a_mixture():
             PrepareParams(**wrong)
     with pytest.raises(ValueError, match="greater than 0"):
         prepare("gym", gym={"gcd": 0})
+
+
+def test_a_set_of_an_evaluation_is_no_path():
+    """Its results have a folder of its name."""
+    with pytest.raises(ValueError, match="results are kept by name"):
+        EvaluateParams(sets=(EvaluationSet(dataset="/tmp/task.py"),))
 
 
 def test_without_the_environment(monkeypatch, tmp_path):
@@ -293,7 +299,7 @@ class TestExploits:
         library = Library(
             python=python,
             folder=packages_of(python),
-            warm=[("importlib:import_module", "reasoning_gym")],
+            warm=[("reasoning_gym",)],
         )
         command = f"echo owned; touch {tmp_path}/owned"
         requests = [json.dumps([n, text.format(command=command)]) for n, text in EXPLOITS.items()]

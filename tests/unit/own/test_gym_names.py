@@ -130,7 +130,7 @@ def deliver(row):
 
 
 def drive_out(row):
-    """The shortest way out, by breadth-first search over boards of 6 x 6."""
+    """The shortest way out in single steps, by breadth-first search over boards of 6 x 6."""
     start = row["board_config"]
     parents, waiting = {start: None}, deque([start])
     while waiting:
@@ -149,23 +149,17 @@ def drive_out(row):
 
 
 def slides(board):
-    for piece in sorted(set(board) - {"o", "x"}):
+    """Boards after a step of one piece, which the scorer calls by its place among the letters."""
+    for name, piece in zip("ABCDEFGHIJKLMNOPQR", sorted(set(board) - {"o", "x"}), strict=False):
         cells = [place for place, one in enumerate(board) if one == piece]
         stride = cells[1] - cells[0]
-        for sign, end in ((1, cells[-1]), (-1, cells[0])):
-            moved, at = list(board), end
-            for steps in itertools.count(1):
-                into = at + sign * stride
-                crosses = stride == 1 and into // 6 != at // 6
-                if not 0 <= into < 36 or crosses or moved[into] != "o":
-                    break
-                back = (
-                    cells[0] + sign * stride * (steps - 1)
-                    if sign > 0
-                    else cells[-1] - stride * (steps - 1)
-                )
-                moved[into], moved[back], at = piece, "o", into
-                yield "".join(moved), f"{piece}{sign * steps:+d}"
+        for sign, front, back in ((1, cells[-1], cells[0]), (-1, cells[0], cells[-1])):
+            into = front + sign * stride
+            crosses = stride == 1 and into // 6 != front // 6
+            if 0 <= into < 36 and not crosses and board[into] == "o":
+                moved = list(board)
+                moved[into], moved[back] = piece, "o"
+                yield "".join(moved), f"{name}{sign:+d}"
 
 
 def conclude(row):

@@ -148,7 +148,7 @@ def _verifiers(row: Row) -> Iterator[Row]:
         *nodes, said = _branch(trace["nodes"]) or [{"message": {"role": "", "content": None}}]
         messages = [node["message"] for node in nodes]
         entry = json.dumps({"data": task["data"], "nodes": nodes})
-        name = row.get("env", {}).get("id", "").rpartition("+")[2]
+        name = row.get("env", {}).get("id", "").rpartition("+")[2].partition("{")[0]
         yield {
             "question": _first(task["data"], _QUESTIONS),
             "turns": [(one["role"], _said(one["content"], by="")) for one in messages],

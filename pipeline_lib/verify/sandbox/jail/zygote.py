@@ -13,7 +13,6 @@ import gc
 import importlib.util
 import json
 import os
-import pkgutil
 import select
 import signal
 import socket
@@ -81,8 +80,8 @@ class _NumpyFinder:
 def import_warm_modules(packages: Sequence[str], warm: Sequence[Sequence[Any]] = ()) -> None:
     """Import what most programs use, and let them import NumPy if its folder is among ``packages``.
 
-    A process imports NumPy after its fork, so programs do not share what they change of it. Of a whole environment, what
-    the functions of ``warm`` import is shared.
+    A process imports NumPy after its fork, so programs do not share what they change of it. What is imported by ``warm``,
+    of a whole environment, is shared.
     """
     for name in _WARM_MODULES.split():
         importlib.import_module(name)
@@ -92,7 +91,9 @@ def import_warm_modules(packages: Sequence[str], warm: Sequence[Sequence[Any]] =
     sys.meta_path.extend(map(_NumpyFinder, folders))
     sys.path += [folder for folder in packages if folder.endswith("site-packages")]
     for name, *arguments in warm:
-        pkgutil.resolve_name(name)(*arguments)
+        module = importlib.import_module(name)
+        if arguments:
+            module.warm(*arguments)
 
 
 class _Loopback(Channel):
@@ -313,8 +314,8 @@ def main() -> None:
     """Entry point of the jailed interpreter.
 
     Its arguments are the entry of ``sys.path`` that led here, and JSON with ``jail``,
-    ``memory_bytes``, ``packages`` (folders of NumPy, which may be imported, or of an environment), ``warm`` (functions
-    that are called first) and the descriptors ``control`` and ``client_pidfd``.
+    ``memory_bytes``, ``packages`` (folders of NumPy, which may be imported, or of an environment), ``warm`` and the
+    descriptors ``control`` and ``client_pidfd``.
     """
     _, own_path, arguments = sys.argv
     options = json.loads(arguments)
