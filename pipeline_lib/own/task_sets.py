@@ -40,11 +40,11 @@ _OF_VALUES = (
 
 
 def warm(of: str) -> None:
-    """Import and make what problems and scores need, before processes are forked."""
+    """Import, and of reasoning-gym make, what problems and scores need, before processes are forked."""
     if of.startswith("gym:"):
         [*map(_data_set, _members(of))]
     else:
-        _task_set(of)
+        importlib.import_module("verifiers.v1")
 
 
 def problems(
@@ -207,13 +207,13 @@ def _messages(of: str, data: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
     return [{"role": "system", "content": system}, *found] if system else found
 
 
-async def score(of: str, entry: str, text: str) -> float | None:
+async def score(gold: Mapping[str, str], text: str) -> float | None:
     """Its weighted rewards, as a share of the weights above 0; below 0 it is 0. None: no reward scored the text."""
-    verifiers, found = importlib.import_module("verifiers.v1"), _task_set(of)
-    kind, row = type(found).task_type(), json.loads(entry)
+    verifiers, found = importlib.import_module("verifiers.v1"), _task_set(gold["of"])
+    kind, row = type(found).task_type(), json.loads(gold["entry"])
     task = kind(kind.data_type().model_validate(row["data"]), found.config.task)
     if needs := ", ".join(_needs_of_rewards(task)):
-        raise ValueError(f"{of} needs {needs}")
+        raise ValueError(f"{gold['of']} needs {needs}")
     said = [*row["nodes"], {"message": {"role": "assistant", "content": text}, "sampled": True}]
     parents = [None, *range(len(said) - 1)]
     trace = verifiers.Trace(

@@ -3,17 +3,14 @@
 Whatever else happens there, an exception, a deadline, the death of its process or another value, is no verdict.
 """
 
-import functools
 import json
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any, Self
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.killable.client import Lost
 from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.kinds.table import kind_of
-from pipeline_lib.kinds.task_sets import TaskGold
 from pipeline_lib.own.calls import Call, OwnCode, Result
 from pipeline_lib.own.code import VERIFIERS, Function, find_function, find_source
 from pipeline_lib.params.paths import OwnLimits, VerifyParams
@@ -46,21 +43,10 @@ class OwnJudge:
         return [_verdict(result) for result in self._code.call(calls)]
 
 
-class SetJudge(ExitStack):
-    """Implements `judges.Judge` for tasks of verifiers, whose sets are loaded where they are first scored."""
-
-    def __init__(self, params: VerifyParams, *, workers: int) -> None:
-        super().__init__()
-        self._open = functools.partial(OwnCode, limits=params.own, workers=workers)
-        self._code: OwnCode | None = None
-
-    def judge(self, pairs: Sequence[tuple[TaskGold, str]]) -> list[Verdict]:
-        """One verdict per (gold, text), in order; BadInputError: there is no tasks environment, or no such set."""
-        if self._code is None:
-            source = find_source(pairs[0][0].of, key="gold", group=VERIFIERS)
-            self._code = self.enter_context(self._open(source))
-        calls = [Call(function="score", args=[gold.of, gold.entry, text]) for gold, text in pairs]
-        return [_verdict(result) for result in self._code.call(calls)]
+def open_set_judge(params: VerifyParams, *, workers: int) -> OwnJudge:
+    """The judge by the rewards of task sets of verifiers; BadInputError: there is no tasks environment."""
+    source = find_source("verifiers:", key="verifiers", group=VERIFIERS)
+    return OwnJudge(Function(source=source, name="score"), params.own, workers=workers)
 
 
 def answer_in(gold: Gold) -> Any:

@@ -10,7 +10,6 @@ from dataclasses import asdict, replace
 from functools import cache
 from typing import Any
 
-from pipeline_lib.engines.chat_model import Role
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.math import MATH, last_boxed
 from pipeline_lib.kinds.task_sets import VERIFIERS
@@ -68,7 +67,7 @@ def problem_finder(kind: str, source: pathlib.Path | None) -> Finder:
         if given := given or by_id.get(str(one.name)):
             return given
         if kind == VERIFIERS.name and one.task is not None:
-            fields = {"question": _asked(one), "turns": one.turns, "gold": one.task}
+            fields = one.task
         elif one.gold is not None:
             fields = {"question": one.question, **_gold_fields(one.gold, kind)}
         else:
@@ -77,12 +76,6 @@ def problem_finder(kind: str, source: pathlib.Path | None) -> Finder:
         return {**fields, "problem_id": digest_json(fields)[:16]}
 
     return find
-
-
-def _asked(one: Rollout) -> str:
-    if odd := {role for role, _ in one.turns} - {*Role}:
-        raise BadInputError(f"{one.where}: a turn of the role {odd.pop()}; leave it out")
-    return "\n\n".join(text for role, text in one.turns if role != Role.SYSTEM)
 
 
 def _gold_fields(gold: Any, kind: str) -> Row:

@@ -42,9 +42,8 @@ class Rollout:
     model: Any
     step: int | None
     truncated: bool
-    turns: Sequence[tuple[str, str]]
-    """Role and text of each message before the text; of verifiers alone, as ``task``."""
     task: Row | None
+    """The problem of the kind `verifiers`: question, turns before the text, gold."""
 
 
 def read_rollouts(path: pathlib.Path, name: str | None = None) -> tuple[str, list[Rollout]]:
@@ -72,7 +71,6 @@ def read_rollouts(path: pathlib.Path, name: str | None = None) -> tuple[str, lis
                     model=own.get("model"),
                     step=None if step is None else int(step),
                     truncated=bool(own.get("truncated")),
-                    turns=own.get("turns", ()),
                     task=own.get("task"),
                 )
         except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
@@ -145,15 +143,18 @@ def _verifiers(row: Row) -> Iterator[Row]:
         named = {name: one["score"] for name, one in rewards.items()}
         if not trace["agent"].get("trainable", True):
             continue  # of a user or a judge that a model plays
-        *nodes, said = _branch(trace["nodes"]) or [{"message": {"role": "", "content": None}}]
-        messages = [node["message"] for node in nodes]
-        entry = json.dumps({"data": task["data"], "nodes": nodes})
+        *nodes, said = _branch(trace["nodes"]) or [{"message": {"content": None}}]
+        turns = [
+            (one["message"]["role"], _said(one["message"].get("content"), by="")) for one in nodes
+        ]
         name = row.get("env", {}).get("id", "").rpartition("+")[2].partition("{")[0]
+        entry = json.dumps({"data": task["data"], "nodes": nodes})
+        asked = "\n\n".join(text or "" for role, text in turns if role != "system")
+        gold = {"of": f"verifiers:{name}", "entry": entry}
         yield {
             "question": _first(task["data"], _QUESTIONS),
-            "turns": [(one["role"], _said(one["content"], by="")) for one in messages],
-            "task": {"of": f"verifiers:{name}", "entry": entry} if name else None,
-            "text": trace.get("root_reply") or _said(said["message"]["content"], by=""),
+            "task": {"question": asked, "turns": turns, "gold": gold} if name else None,
+            "text": trace.get("root_reply") or _said(said["message"].get("content"), by=""),
             "golds": task["data"],
             "name": task.get("key"),
             "model": last.get("model"),
@@ -166,8 +167,9 @@ def _verifiers(row: Row) -> Iterator[Row]:
 def _branch(nodes: Sequence[Row]) -> list[Row]:
     """The messages up to the last one that the model wrote, if any."""
     drawn = [place for place, node in enumerate(nodes) if node.get("sampled")]
-    path, place = [], drawn[-1] if drawn else None
-    while place is not None:
+    path: list[Row] = []
+    place = max(drawn, default=None)
+    while place is not None and len(path) < len(nodes):
         node = nodes[place]
         path.append({"message": node["message"], "sampled": bool(node.get("sampled"))})
         place = node.get("parent")

@@ -254,7 +254,9 @@ def test_turns_of_verifiers(tmp_path):
     ]
     [line] = imported(write_turns(tmp_path / "empty.jsonl", nodes=[]), kind="verifiers")
     assert line["text"] is None
-    with pytest.raises(BadInputError, match="a turn of the role tool; leave it out"):
+    with pytest.raises(
+        BadInputError, match=r"turns\.3\.0: Input should be 'system', 'user' or 'assistant'"
+    ):
         imported(write_turns(tmp_path / "tool.jsonl", role="tool"), kind="verifiers")
     with pytest.raises(BadInputError, match="holds no rollout"):
         imported(write_turns(tmp_path / "user.jsonl", agent={"trainable": False}), kind="verifiers")
