@@ -83,7 +83,7 @@ def test_the_answers_in_a_text():
 def test_params_of_a_mixture():
     """A number is a weight; names and the data set belong together."""
     params = prepare("gym", gym={"gcd": 2, "leg_counting": {"level": 1}})
-    assert params.full_name == 'gym:{"gcd": {"weight": 2.0}, "leg_counting": {"level": 1}}'
+    assert params.full_name == 'gym:{"gcd": 2.0, "leg_counting": {"level": 1}}'
     for wrong in ({"dataset": "gym"}, {"dataset": "countdown", "gym": {"gcd": 1}}):
         with pytest.raises(ValueError, match="a mixture needs dataset=gym and names"):
             PrepareParams(**wrong)
@@ -142,7 +142,7 @@ class TestRows:
         row = ast.literal_eval(legs.gold.entry)
         assert (row["question"], row["answer"]) == (legs.question, legs.solution)
         assert legs.gold.of == 'gym:leg_counting{"level": 0}'
-        assert row["metadata"]["difficulty"]["num_animals"] == (1, 2)
+        assert row["metadata"]["difficulty"]["num_animals"] == (1, 1)
         assert max(ast.literal_eval(puzzle.gold.entry)["metadata"]["numbers"]) <= 5
 
     def test_equal_rows_in_another_process(self, problems, monkeypatch):
