@@ -20,7 +20,6 @@ import random
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 LIBRARIES = ("gym", "verifiers")
@@ -115,10 +114,11 @@ def _data_set(of: str, *, seed: int = 0, size: int = 1) -> Any:
 
 
 @functools.cache
-def _gym() -> ModuleType:
+def _gym() -> Any:
     """Its data sets, whose scorers read the answers that they would otherwise run."""
     importlib.import_module("reasoning_gym")
-    sympy, factory = map(importlib.import_module, ("sympy", "reasoning_gym.factory"))
+    sympy: Any = importlib.import_module("sympy")
+    factory = importlib.import_module("reasoning_gym.factory")
     parse, formulas = sympy.parse_expr, {*sympy.functions.__all__, *_NAMES}
     others = {*dir(sympy), *dir(builtins)} - formulas
 

@@ -8,6 +8,7 @@ import functools
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from typing import Any
 
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.killable.pool import Pool
@@ -116,7 +117,7 @@ class GymJudge(ExitStack):
             self._pool = self.enter_context(self._opened())
         return self._pool.judge(pairs)
 
-    def _opened(self) -> Pool[tuple[GymGold, str], Verdict]:
+    def _opened(self) -> Pool[Any, Verdict]:
         with closing(open_tier(self._params.code)) as tested:
             tier, own = tested.tier, self._params.own
         first, *_ = names = sorted(self._known)
