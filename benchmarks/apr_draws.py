@@ -23,11 +23,12 @@ from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.embedded.continuous_batch import SequenceRequest
 from pipeline_lib.engines.embedded.embedded_engine import shared_engine
 from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.records import Problem
 from pipeline_lib.store.shards import split
 from pipeline_lib.systems.apr.data_folder import check_data, problem_file
 from pipeline_lib.systems.apr.evaluation.plans import ThreadModel
 from pipeline_lib.systems.apr.model_record import choose_condition, read_record
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
+from pipeline_lib.systems.apr.problem_lines import read_problems
 from pipeline_lib.systems.apr.task import evaluated_row
 from pipeline_lib.systems.apr.threads import DrawnSequence, Rollout, Root
 
@@ -48,7 +49,7 @@ class Turn:
 
 
 def draw_rollouts(
-    model: ThreadModel, problems: Sequence[ThreadProblem], *, together: int
+    model: ThreadModel, problems: Sequence[Problem], *, together: int
 ) -> list[Rollout]:
     """The greedy rollouts of an evaluation, ``together`` of them at a time."""
     condition = choose_condition(model.folder, model.record, None)
@@ -105,7 +106,7 @@ def timed(side: str, draw: Callable[[], int]) -> Turn:
 
 
 def measure(
-    model: ThreadModel, problems: Sequence[ThreadProblem], *, repeats: int, together: int
+    model: ThreadModel, problems: Sequence[Problem], *, repeats: int, together: int
 ) -> list[Turn]:
     """Both sides in turns, without the first one."""
     sequences = [
@@ -161,6 +162,7 @@ def main() -> None:
         record=read_record(arguments.model),
         serve=None,
         verify=VerifyParams(),
+        grammar=None,
     )
     turns = measure(model, problems, repeats=arguments.repeats, together=arguments.together)
     show(turns)

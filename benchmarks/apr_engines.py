@@ -24,11 +24,12 @@ from pipeline_lib.engines.tokens import encode_completion
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.data_folder import check_data, problem_file
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, make_plans
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
 from pipeline_lib.systems.apr.model_record import read_record
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
+from pipeline_lib.systems.apr.problem_lines import read_problems
 from pipeline_lib.systems.apr.task import ThreadTask
 from pipeline_lib.systems.apr.tasks import task_of
 from pipeline_lib.systems.apr.threads import Rollout
@@ -74,7 +75,7 @@ class Agreement:
 
 
 def compare_engines(
-    model: pathlib.Path, problems: Sequence[ThreadProblem], serve: ServeParams
+    model: pathlib.Path, problems: Sequence[Problem], serve: ServeParams
 ) -> Agreement:
     """Draw greedily in this process and at the server of ``serve``, and compare the rollouts."""
 

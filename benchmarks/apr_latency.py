@@ -28,11 +28,12 @@ from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.data_folder import problem_file
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, Plan, make_plans
 from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource
 from pipeline_lib.systems.apr.model_record import read_record
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
+from pipeline_lib.systems.apr.problem_lines import read_problems
 from pipeline_lib.systems.apr.runtime import Runtime, open_draws
 from pipeline_lib.systems.apr.scheduler import run_rollout
 from pipeline_lib.systems.apr.threads import Rollout, Root
@@ -126,9 +127,7 @@ async def _run(plan: Plan, at_once: int) -> tuple[list[Rollout], list[float], fl
     return rollouts, latencies, time.perf_counter() - start, draws.seconds
 
 
-def plans_at(
-    folder: pathlib.Path, problems: Sequence[ThreadProblem], serve: ServeParams
-) -> list[Plan]:
+def plans_at(folder: pathlib.Path, problems: Sequence[Problem], serve: ServeParams) -> list[Plan]:
     """A plan for each condition that a model was trained on."""
     record = read_record(folder)
     amounts = record.trained_amounts

@@ -70,6 +70,39 @@ class SandboxUnavailableError(ReasonloopError):
     """No sandbox tier passed its self-test, so no model-written code is run."""
 
 
+@contextmanager
+def errors_at(
+    where: object, *others: type[Exception], fault: str = "", remedy: str = "", unnamed: str = ""
+) -> Iterator[None]:
+    """Put a place before a `BadInputError`, or before the first fault that pydantic found, as `first_fault` says it.
+
+    Errors of ``others`` become one with ``fault``, the reason and ``remedy``.
+    """
+    from pydantic import ValidationError  # noqa: PLC0415 - a sandbox imports this module
+
+    try:
+        yield
+    except BadInputError as error:
+        raise BadInputError(f"{where}: {error}") from error
+    except others as error:
+        reason = f"{type(error).__name__}: {reason_of(error)}"
+        found = f"{fault} ({reason})" if fault else reason
+        raise BadInputError("; ".join(filter(None, (f"{where}: {found}", remedy)))) from error
+    except ValidationError as error:
+        raise BadInputError(f"{where}: {first_fault(error, unnamed=unnamed)}") from error
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Name the extra of this package that ``what`` needs, where a module of it cannot be imported."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise BadInputError(
+            f"{error.name} is not installed, and {what} needs it; run `pip install 'reasonloop[{extra}]'`"
+        ) from error
+
+
 def reason_of(error: BaseException) -> str:
     """The message of another library's error on one line, or the name of its type if it has none."""
     return one_line(str(error), most=_REASON_CHARACTERS) or type(error).__name__

@@ -4,7 +4,8 @@ import io
 import json
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from ruamel.yaml import YAML
@@ -14,12 +15,22 @@ from ruamel.yaml.nodes import MappingNode, Node
 from pipeline_lib import defaults
 from pipeline_lib.engines.known.table import check_engine
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
+from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.table import find_kind
-from pipeline_lib.own.code import REWARDS, TASKS, VERIFIERS, code_of, find_function, names_of
+from pipeline_lib.own.code import (
+    REWARDS,
+    TASKS,
+    VERIFIERS,
+    code_of,
+    find_function,
+    find_source,
+    names_of,
+)
+from pipeline_lib.own.task_sets import LIBRARIES
 from pipeline_lib.params.train import ONLINE, RewardParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.loading import check_data_set, task_in
-from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, VERIFY
+from pipeline_lib.problems.loading import check_data_set, is_data_set
+from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, THREADS, VERIFY
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.train.advantages.rules import find_rule
@@ -35,6 +46,7 @@ RENAMED: Mapping[str, str] = {
 """Former dotted keys and their present names; a key of a renamed section is before the section."""
 
 _SHOWN_CHARACTERS = 120
+_Section = TypeVar("_Section", bound=BaseModel)
 
 
 def load_params(
@@ -73,17 +85,15 @@ def load_params(
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
         _check_names(params)
-        return _with_own_code(params)
+        return _with_digests(_with_task(params))
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error
 
 
 def _check_names(params: Params) -> None:
     """Not in the models: `params` is below the tables of names in the import order."""
-    check_data_set(params.prepare)
-    for one in params.evaluate.sets:
-        check_data_set(one)
     for data in (params.prepare, params.classmate.prepare, *params.evaluate.sets):
+        check_data_set(data)
         if data.kind is not None:
             find_kind(data.kind, where=data.dataset)
     for train in (params.train, params.pacore.train, params.classmate.train):
@@ -92,77 +102,76 @@ def _check_names(params: Params) -> None:
     check_engine(params.serve)
 
 
-def _with_own_code(params: Params) -> Params:
-    """With what a task of the user's own says, where the params say nothing; and with digests of the user's code.
-
-    Stages are keyed by these.
-    """
-    name, prepare, verify, train = (
-        params.prepare.full_name,
-        params.prepare,
-        params.verify,
-        params.train,
+def _with_task(params: Params) -> Params:
+    """With what a task of the user's own says, where the params say nothing."""
+    datasets = {key: attrgetter(key)(params).full_name for key in _DATA}
+    own = [name for name in dict.fromkeys(datasets.values()) if not is_data_set(name)]
+    if not own:
+        return params
+    if len(own) > 1:
+        raise BadInputError(f"{' and '.join(own)} are two tasks; give one, as --task does")
+    [task] = own
+    there = names_of(find_source(task, key="prepare.dataset", group=TASKS))
+    verifier, answer, reward, threads, prompt = (
+        next((f"{task}:{one}" for one in names if one in there), None)
+        for names in ((VERIFY,), ("answer",), ("reward",), (THREADS,), PROMPTS)
     )
-    task = task_in(params.prepare)
-    if task is not None:
-        there = names_of(task)
-        prompt = next((f"{name}:{one}" for one in PROMPTS if one in there), None)
-        prepare = prepare.model_copy(update={"prompt": prepare.prompt or prompt})
-        given = {
-            field: getattr(verify, field) or (f"{name}:{function}" if function in there else None)
-            for field, function in {"verifier": VERIFY, "answer": "answer"}.items()
-        }
-        verify = verify.model_copy(update=given)
-        if "reward" in there and not train.rewards and train.method in ONLINE:
-            mine = RewardParams(name="reward", function=f"{name}:reward")
-            train = train.model_copy(update={"rewards": (mine,)})
-    prompt = prepare.prompt if prepare.prompt is not None and "{" not in prepare.prompt else None
-    return params.model_copy(
-        update={
-            "prepare": prepare.model_copy(
-                update={
-                    "code_digest": _code_digest(
-                        TASKS,
-                        {
-                            "prepare.dataset": f"{name}:{PROBLEMS}" if task is not None else None,
-                            "prepare.prompt": prompt,
-                        },
-                    )
-                }
-            ),
-            "verify": verify.model_copy(
-                update={
-                    "code_digest": _code_digest(
-                        VERIFIERS,
-                        {
-                            "verify.verifier": verify.verifier,
-                            "verify.answer": verify.answer,
-                            "prepare.dataset": f"{name}:{PROBLEMS}"
-                            if task is not None and task.given
-                            else None,
-                        },
-                    )
-                }
-            ),
-            "train": train.model_copy(update={"rewards": tuple(map(_with_digest, train.rewards))}),
-        }
-    )
-
-
-def _code_digest(group: str, named: Mapping[str, str | None]) -> str | None:
-    codes = {
-        key: code_of(find_function(text, key=key, group=group))
-        for key, text in named.items()
-        if text is not None
+    given: dict[str, object] = {
+        **{f"{key}.prompt": prompt for key, dataset in datasets.items() if dataset == task},
+        "verify.of_task": verifier is not None and params.verify.verifier is None,
+        "verify.verifier": verifier,
+        "verify.answer": answer,
+        "apr.rl.grammar": threads,
+        "pacore.kind": OWN.name if verifier else None,
     }
-    return digest_json(codes) if codes else None
+    for key in ("train", "pacore.train"):
+        if reward and attrgetter(key)(params).method in ONLINE:
+            given[f"{key}.rewards"] = (RewardParams(name="reward", function=reward),)
+    for key, value in given.items():
+        if value and (not attrgetter(key)(params) or key == "pacore.kind"):
+            params = _replaced(params, key, value)
+    return params
 
 
-def _with_digest(reward: RewardParams) -> RewardParams:
-    if reward.function is None:
-        return reward
-    found = find_function(reward.function, key="train.rewards.function", group=REWARDS)
-    return reward.model_copy(update={"code_digest": code_of(found)})
+def _with_digests(params: Params) -> Params:
+    """With digests of the user's code, which stages are keyed by."""
+    asked = (params.prepare, params.classmate.prepare, *params.evaluate.sets)
+    sets = [one.full_name for one in asked if one.dataset.partition(":")[0] in LIBRARIES]
+    for key, (group, names) in _CODES.items():
+        section = attrgetter(key)(params)
+        named = {name: getattr(section, name, None) for name in names}
+        named |= {one.name: one.function for one in getattr(section, "rewards", ())}
+        if key in _DATA and not is_data_set(section.full_name):
+            named["dataset"] = f"{section.full_name}:{PROBLEMS}"
+        if key == "verify" and sets:
+            named["task sets"] = f"{sets[0]}:{PROBLEMS}"
+        codes = {
+            name: code_of(find_function(text, key=f"{key}.{name}", group=group))
+            for name, text in named.items()
+            if text is not None and not ("{" in text and name == "prompt")
+        }
+        params = _replaced(params, f"{key}.code_digest", digest_json(codes) if codes else None)
+    return params
+
+
+_DATA = ("prepare", "classmate.prepare")
+"""Sections that may name a task."""
+_CODES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "prepare": (TASKS, ["prompt"]),
+    "classmate.prepare": (TASKS, ["prompt"]),
+    "verify": (VERIFIERS, ["verifier", "answer"]),
+    "apr.rl": (TASKS, ["rollout", "grammar"]),
+    "train": (REWARDS, []),
+    "pacore.train": (REWARDS, []),
+}
+"""Sections with names of functions: their entry points, and the keys besides rewards."""
+
+
+def _replaced(section: _Section, key: str, value: object) -> _Section:
+    """A copy with another value of a dotted key."""
+    name, _, below = key.partition(".")
+    inner = _replaced(getattr(section, name), below, value) if below else value
+    return section.model_copy(update={name: inner})
 
 
 def set_param(path: pathlib.Path, dotted_key: str, value: str) -> None:

@@ -170,6 +170,10 @@ class JudgedPath:
     path: Path
     verdict: Verdict
 
+    def is_right(self, *, strict: bool) -> bool:
+        """By the strict or the lenient score; False without one."""
+        return bool(self.verdict.strict if strict else self.verdict.lenient)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -184,8 +188,7 @@ class Group:
 
     def num_correct(self, *, strict: bool) -> int:
         """Number of scored members that are right by the strict or the lenient score."""
-        scored = self.scored()
-        return sum(bool(m.verdict.strict if strict else m.verdict.lenient) for m in scored)
+        return sum(member.is_right(strict=strict) for member in self.scored())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 _QUOTED = re.compile("'[^']*'")
 _MAX_DETAIL_CHARS = 200
+_COST = ("seconds", "judge_tokens")
 
 
 class Status(StrEnum):
@@ -49,6 +50,8 @@ class Verdict:
     detail: str | None = None
     """One line for people: the failed assertion, the exceeded limit."""
     seconds: float = 0.0
+    judge_tokens: tuple[int, int] = (0, 0)
+    """Of a model that was asked: those of its prompts, and those that it drew."""
 
     @property
     def reason(self) -> str | None:
@@ -59,16 +62,17 @@ class Verdict:
         return f"{self.status.value}: {what}"
 
     def row(self) -> dict[str, Any]:
-        """Flat form without ``seconds``, so that shards are reproducible."""
+        """Flat form without the cost, so that shards are reproducible."""
         row = dataclasses.asdict(self)
-        del row["seconds"]
+        for name in _COST:
+            del row[name]
         row["status"] = self.status.value
         return row
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         """Inverse of :meth:`row`; other columns are ignored."""
-        names = {f.name for f in dataclasses.fields(cls) if f.name != "seconds"}
+        names = {f.name for f in dataclasses.fields(cls)} - {*_COST}
         own = {name: row[name] for name in names & row.keys()}
         own["status"] = Status(own["status"])
         return cls(**own)

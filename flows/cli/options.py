@@ -83,7 +83,7 @@ class ParamsOptions:
 
     def load(self, given: Mapping[str, object] = MappingProxyType({})) -> Params:
         """Read and check the params; options that are ``given``, by key, override them."""
-        chosen = given if self.task is None else {"prepare.dataset": self.task, **given}
+        chosen = {"prepare.dataset": self.task, "classmate.prepare.dataset": self.task, **given}
         options = [
             f"{key}={json.dumps(value)}" for key, value in chosen.items() if value is not None
         ]
@@ -218,6 +218,14 @@ def read_sets(text: str, problems: int | None) -> list[dict[str, object]]:
         if not name or (equals and not source) or "/" in name:
             raise BadInputError(f"--dataset {one}: give NAME, NAME=FOLDER or NAME=HUB_ID")
         found.append({"dataset": name, "source": source or None, "problems": problems})
+    return found
+
+
+def read_set(text: str | None, problems: int | None) -> list[dict[str, object]] | None:
+    """As `read_sets`, of a single data set; None: not given. BadInputError: there are several."""
+    found = None if text is None else read_sets(text, problems)
+    if found is not None and len(found) > 1:
+        raise BadInputError(f"--dataset {text}: give one data set, and another folder for the next")
     return found
 
 

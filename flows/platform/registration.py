@@ -34,11 +34,11 @@ from prefect.exceptions import (
 from prefect.flows import load_flow_from_entrypoint
 from prefect.types import SecretDict
 from prefect.workers.process import ProcessWorker
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from flows.server.email_block import Email
 from pipeline_lib import defaults
-from pipeline_lib.errors import BadInputError, ReasonloopError, first_fault, reason_of
+from pipeline_lib.errors import BadInputError, ReasonloopError, errors_at, reason_of
 from pipeline_lib.params.environment import environment
 from pipeline_lib.terminal_text import one_line
 
@@ -76,15 +76,10 @@ def read_deployments(path: pathlib.Path, schedules: Sequence[str]) -> tuple[Cont
     Raises:
         BadInputError: something in the file or in ``schedules`` that Prefect would refuse or ignore.
     """
-    try:
+    wrong = (OSError, KeyError, TypeError, ValueError, yaml.YAMLError)
+    with errors_at(path, *wrong, fault="no deployments in Prefect's format"):
         content: Content = yaml.safe_load(path.read_text("utf-8"))
         flows = [_load(one) for one in content["deployments"]]
-    except BadInputError as error:
-        raise BadInputError(f"{path}: {error}") from error
-    except (OSError, KeyError, TypeError, ValueError, yaml.YAMLError) as error:
-        raise BadInputError(
-            f"{path}: no deployments in Prefect's format ({reason_of(error)})"
-        ) from error
     names = [
         f"{flow.name}/{one['name']}"
         for flow, one in zip(flows, content["deployments"], strict=True)
@@ -130,10 +125,8 @@ def _load(definition: Content) -> Flow[Any, Any]:
 def _check_schedule(schedule: Mapping[str, Any], where: str) -> None:
     if "cron" not in schedule:
         return
-    try:
+    with errors_at(where):
         CronSchedule(cron=schedule["cron"], timezone=schedule.get("timezone"))
-    except ValidationError as error:
-        raise BadInputError(f"{where}: {first_fault(error)}") from error
 
 
 def register(client: SyncPrefectClient, content: Content) -> None:

@@ -52,8 +52,10 @@ def check_ray_address(execution: ExecutionParams) -> None:
 
 def connection_problem(host: str, port: int) -> str | None:
     """Why no process listens there; None: one does."""
+    if port >= 1 << 16:  # the resolver would take it modulo 65,536
+        return "ports end at 65535"
     try:
         socket.create_connection((host, port), timeout=_CONNECT_S).close()
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, UnicodeError) as error:
         return reason_of(error)
     return None

@@ -20,7 +20,7 @@ from typing import Annotated, NoReturn
 import httpx
 import platformdirs
 import psutil
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.environment import environment
@@ -48,10 +48,8 @@ QUIET_ENVIRONMENT = {
 }
 
 
-class LocalServer(BaseModel):
+class LocalServer(BaseModel, strict=True, frozen=True):
     """A server that `ensure` started, as in ``server.json``. The start time detects a re-used process id."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
 
     pid: Annotated[int, Field(gt=0, lt=2**31)]
     started: float

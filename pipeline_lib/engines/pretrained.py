@@ -11,7 +11,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from pipeline_lib.engines.chat_model import ChatFormat, Conversation
 from pipeline_lib.engines.tokens import COMPACT_TEMPLATE, render_chat, template_source
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import errors_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,7 @@ def load_pretrained(loader: Callable[..., Any], source: str, **options: Any) -> 
     """
     # Its bars would mix with the command's bars, and with the one line of an error.
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        # By default, transformers prompts on the terminal.
+    remedy = "give a Hugging Face folder or a reachable hub id"
+    # Files from outside can be wrong in any way. By default, transformers prompts on the terminal.
+    with errors_at(f"model {source}", Exception, remedy=remedy):
         return loader(source, trust_remote_code=False, **options)
-    except Exception as error:  # files from outside can be wrong in any way
-        raise BadInputError(
-            f"model {source}: {reason_of(error)}; give a Hugging Face folder or a reachable hub id"
-        ) from error

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.killable.program import HEADER, MAX_CONTROL_BYTES, READY
@@ -27,6 +27,8 @@ RECYCLE_AFTER = 2000
 MAX_RESTARTS = 5
 """Failed starts in a row, above which an error is raised."""
 _MAX_REPLY_BYTES = 1 << 28
+_ATTEMPTS = 2
+"""Of a message whose process dies."""
 _ROOT = pathlib.Path(__file__).parents[2]
 _LAUNCH = (
     "import importlib, sys; sys.path.append(root := sys.argv.pop(1)); "
@@ -100,15 +102,16 @@ class Forker:
     def _start(self) -> None:
         self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         path = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 - as text
-        command, variables = [sys.executable, "-m", self._program], {"PYTHONPATH": path}
+        flags = ["-u", "-W", "ignore"]
+        command, variables = [sys.executable, *flags, "-m"], {"PYTHONPATH": path}
         if self._python is not None:
-            command = [str(self._python), "-P", "-c", _LAUNCH, str(_ROOT), self._program]
+            command = [str(self._python), *flags, "-P", "-c", _LAUNCH, str(_ROOT)]
             # Rows of a data set may depend on the order of a set of Python.
             variables = {"PYTHONPATH": "", "PYTHONHASHSEED": "0"}
         output = subprocess.DEVNULL if self._on_output is None else subprocess.PIPE
         with remote:
             self._process = subprocess.Popen(  # noqa: S603 - a fixed module
-                [command[0], "-W", "ignore", *command[1:], str(remote.fileno()), self._argument],
+                [*command, self._program, str(remote.fileno()), self._argument],
                 env={**self._environment, **variables},
                 cwd=self._folder,
                 pass_fds=[remote.fileno()],
@@ -163,6 +166,13 @@ class Forker:
 _MAX_LINE_BYTES = 1 << 16
 
 
+class Reply(NamedTuple):
+    """What a worker replied, or why nothing, after so many seconds."""
+
+    data: bytes | Lost
+    seconds: float
+
+
 class Worker:
     """A worker of a forker; its process is replaced when it is lost or worn."""
 
@@ -172,18 +182,22 @@ class Worker:
         self.pid = 0
         self.num_answered = 0
 
-    def ask(self, message: bytes, *, cpu_s: float, wall_s: float) -> bytes | Lost:
+    def ask(self, message: bytes, *, cpu_s: float, wall_s: float) -> Reply:
         """The reply to a message within CPU seconds of the worker and seconds; errors as of `Forker.fork`."""
-        if self._socket is None:
-            self._socket, self.pid = self._forker.fork()
-            self.num_answered = 0
+        start_s = time.perf_counter()
         reply: bytes | Lost = Lost.CRASHED
-        with contextlib.suppress(OSError):
-            reply = self._reply(self._socket, message, cpu_s, wall_s)
-        self.num_answered += 1
-        if isinstance(reply, Lost) or self.num_answered >= RECYCLE_AFTER:
-            self.close()
-        return reply
+        for _ in range(_ATTEMPTS):
+            if self._socket is None:
+                self._socket, self.pid = self._forker.fork()
+                self.num_answered = 0
+            with contextlib.suppress(OSError):
+                reply = self._reply(self._socket, message, cpu_s, wall_s)
+            self.num_answered += 1
+            if isinstance(reply, Lost) or self.num_answered >= RECYCLE_AFTER:
+                self.close()
+            if reply is not Lost.CRASHED:
+                break
+        return Reply(reply, time.perf_counter() - start_s)
 
     def close(self) -> None:
         """Kill its process."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field
 from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, StrictStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, StrictStr
 
-from pipeline_lib.errors import BadInputError, first_fault
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verdicts import Verdict
 
@@ -113,11 +113,6 @@ def is_text(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(is_text)]
 """JSON can escape lone surrogates, which neither a tokenizer nor a response can encode."""
-
-
-def line_error(error: ValidationError, *, where: str, unnamed: str = "") -> BadInputError:
-    """The first fault of a line as one message: place, key and fault; ``unnamed`` is the key of one without."""
-    return BadInputError(f"{where}: {first_fault(error, unnamed=unnamed)}")
 
 
 @dataclass(frozen=True, slots=True)

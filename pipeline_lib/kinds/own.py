@@ -48,7 +48,7 @@ OWN = Kind(
     instruction="",
     judge="pipeline_lib.verify.own:open_judge",
     answer_form=last_line,
-    show_gold=lambda gold: gold.answer,
+    show_gold=lambda gold: str(json.loads(gold.answer)),
     read_line=_read_line,
     write_line=lambda gold: {"gold": json.loads(gold.answer)},
 )

@@ -1,12 +1,12 @@
 """Calls of functions of a user, each with a deadline, in processes that may be killed."""
 
 import logging
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.killable.client import Forker, Lost, Worker
 from pipeline_lib.killable.pool import Pool
 from pipeline_lib.own import program
@@ -31,26 +31,29 @@ class Call:
     shares: int = 1
     """Of the deadline, as for a function of several texts."""
 
-    @property
-    def message(self) -> bytes:
-        """As the program reads it."""
-        return encoded(
-            {
-                "function": self.function,
-                "args": self.args,
-                "options": self.options,
-                "most": self.most,
-            }
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """The value of a call, or why there is none."""
 
     value: Any = None
-    failure: str | Lost | None = None
+    failure: str | None = None
+    lost: Lost | None = None
+    """The failure is that its process was lost."""
     seconds: float = 0.0
+
+    def checked(self, where: str) -> Any:
+        """The value; BadInputError about ``where``: there is none."""
+        if self.failure is not None:
+            raise BadInputError(f"{where}: {self.failure}")
+        return self.value
+
+    def rows(self, where: str) -> list[Any]:
+        """The items that are the value; BadInputError about ``where``: it is something else."""
+        value = self.checked(where)
+        if not isinstance(value, list):
+            raise BadInputError(f"{where}: expected items, got {type(value).__name__}")
+        return value
 
 
 class OwnCode:
@@ -97,21 +100,17 @@ class _Caller:
         self._process, self._timeout_s = Worker(forker), limits.timeout_s
 
     def answer(self, call: Call) -> Result:
-        """The result of a call; one whose process died is made again, once."""
-        result = self._made(call)
-        return self._made(call) if result.failure is Lost.CRASHED else result
+        """The result of a call."""
+        asked = {name: getattr(call, name) for name in ("function", "args", "options", "most")}
+        wall_s = self._timeout_s * call.shares
+        data, seconds = self._process.ask(encoded(asked), wall_s=wall_s, cpu_s=wall_s)
+        if isinstance(data, Lost):
+            return Result(failure=data.value, lost=data, seconds=seconds)
+        found = decoded(data)
+        if found.pop("ends", False):
+            self._process.close()
+        return Result(seconds=seconds, **found)
 
     def close(self) -> None:
         """Kill its process."""
         self._process.close()
-
-    def _made(self, call: Call) -> Result:
-        start_s, wall_s = time.perf_counter(), self._timeout_s * call.shares
-        reply = self._process.ask(call.message, wall_s=wall_s, cpu_s=wall_s)
-        seconds = time.perf_counter() - start_s
-        if isinstance(reply, Lost):
-            return Result(failure=reply, seconds=seconds)
-        found = decoded(reply)
-        if found.pop("ends", False):
-            self._process.close()
-        return Result(seconds=seconds, **found)

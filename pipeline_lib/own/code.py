@@ -10,6 +10,7 @@ import importlib.util
 import json
 import pathlib
 import symtable
+import sys
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -74,6 +75,8 @@ def find_source(text: str, *, key: str, group: str) -> Source:
             python=_tasks_python(text),
             given=(text,),
         )
+    if (here := str(pathlib.Path.cwd())) not in sys.path:
+        sys.path.append(here)
     # A function of a task may be named by the task.
     points = {**_entry_points(TASKS), **_entry_points(group)}
     module = points[text].module if text in points else text

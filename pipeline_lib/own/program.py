@@ -9,7 +9,6 @@ import functools
 import importlib
 import importlib.util
 import inspect
-import io
 import itertools
 import json
 import os
@@ -20,7 +19,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 from pipeline_lib.killable.program import serve
 from pipeline_lib.own.wire import decoded, encoded
@@ -33,12 +31,9 @@ def main() -> None:
     """Serve the control socket whose descriptor is the first argument, with the source of the second."""
     control = socket.socket(fileno=int(sys.argv[1]))
     source = json.loads(sys.argv[2])
-    for stream in (sys.stdout, sys.stderr):
-        assert isinstance(stream, io.TextIOWrapper)
-        stream.reconfigure(line_buffering=True)
     file = pathlib.Path(source["file"])
     try:
-        module = _imported(file, source["module"])
+        module = imported(file, source["module"])
         if source["given"]:
             module.warm(*source["given"])
     except BaseException as error:  # noqa: BLE001 - whatever the code raises, the client says it
@@ -54,7 +49,8 @@ def main() -> None:
     )
 
 
-def _imported(file: pathlib.Path, name: str | None) -> ModuleType:
+def imported(file: pathlib.Path, name: str | None) -> ModuleType:
+    """The module of a file, or the one of a name; whatever its code raises is raised."""
     if name is not None:
         return importlib.import_module(name)
     sys.path.insert(0, str(file.parent))
@@ -83,8 +79,8 @@ def _reply(module: ModuleType, file: pathlib.Path, message: bytes) -> bytes:
         value = getattr(module, call["function"])
         if callable(value):
             value = value(*call["args"], **call["options"])
-        if inspect.isawaitable(value):
-            value = asyncio.run(_awaited(value))
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
         if isinstance(value, Iterator):
             value = [*itertools.islice(value, call["most"])]
         reply = encoded({"value": value})
@@ -95,10 +91,6 @@ def _reply(module: ModuleType, file: pathlib.Path, message: bytes) -> bytes:
     if _forks[0] > forks:
         return encoded({"failure": "forked: it started a copy of its process", "ends": True})
     return reply
-
-
-async def _awaited(value: Any) -> Any:
-    return await value
 
 
 def _failure(error: BaseException, file: pathlib.Path) -> str:

@@ -1,17 +1,14 @@
 """Values of calls as JSON; problems and verdicts keep their types."""
 
-import functools
 import json
 from typing import Any
 
+from pipeline_lib.records import Problem
+from pipeline_lib.verdicts import Verdict
 
-@functools.cache
-def _records() -> dict[str, Any]:
-    # In the tasks environment they are not needed, and cannot be imported.
-    from pipeline_lib.records import Problem  # noqa: PLC0415
-    from pipeline_lib.verdicts import Verdict  # noqa: PLC0415
-
-    return {f"reasonloop {one.__name__}": one for one in (Problem, Verdict)}
+_RECORDS: dict[str, type[Problem | Verdict]] = {
+    f"reasonloop {one.__name__}": one for one in (Problem, Verdict)
+}
 
 
 def encoded(value: Any) -> bytes:
@@ -25,15 +22,14 @@ def decoded(message: bytes) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    for name, record in _records().items():
+    for name, record in _RECORDS.items():
         if isinstance(value, record):
             return {name: value.row()}
+    if hasattr(value, "tolist"):
+        return value.tolist()
     raise TypeError(f"{type(value).__name__} is no value of JSON")
 
 
 def _restored(value: dict[str, Any]) -> Any:
     [name, *others] = value or [""]
-    is_record = not others and name.startswith("reasonloop ") and name in _records()
-    return _records()[name].from_row(value[name]) if is_record else value
+    return value if others or name not in _RECORDS else _RECORDS[name].from_row(value[name])

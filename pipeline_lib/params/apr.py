@@ -32,11 +32,6 @@ class ThreadSearchParams(Section):
     """published: probability that found nodes are searched on their own. compact: not used, the root of a
     parallel search always spawns."""
 
-    @override
-    def faults(self) -> Iterator[str]:
-        if self.beam_low > self.beam_high:
-            yield f"beam_low={self.beam_low} is above beam_high={self.beam_high}"
-
 
 class PartsParams(Section):
     """Questions of several independent parts, in words."""
@@ -56,13 +51,6 @@ class PartsParams(Section):
     sequence of their own."""
     wordings_problems: Whole = 100
     """Questions with wordings that no training has."""
-
-    @override
-    def faults(self) -> Iterator[str]:
-        for name in ("parts", "steps"):
-            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
-            if low > high:
-                yield f"{name}_low={low} is above {name}_high={high}"
 
 
 class AprDataParams(Section):
@@ -188,9 +176,11 @@ class AprRlParams(Section):
     rollouts: Literal["in_process", "endpoint"] = "in_process"
     """endpoint: the engine of `serve` draws, with the adapter of every step; needs `apr.model.lora`."""
     rollout: str | None = None
-    """module:function that draws and judges, in place of `ThreadDraws`; see docs/apr.md."""
+    """FILE.py:function or module:function that draws and judges, in place of `ThreadDraws`; see docs/apr.md."""
     grammar: str | None = None
-    """module:name of a `ThreadGrammar` in place of the model's."""
+    """FILE.py:name or module:name of a `ThreadGrammar` in place of a language model's; null: THREADS of a task."""
+    code_digest: str | None = None
+    """Of both; it is read from their files."""
     pass_tokens: Count = 2048
     """Tokens of a forward/backward pass, padding included, at most."""
     precision: Literal["float32", "bfloat16"] = "float32"

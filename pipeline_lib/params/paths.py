@@ -27,13 +27,6 @@ class CountdownParams(Section):
     test_number_sets: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """Share of the number sets that is reserved for the test split; 0: all splits share all sets."""
 
-    @override
-    def faults(self) -> Iterator[str]:
-        if self.low > self.high:
-            yield f"low={self.low} is above high={self.high}"
-        if self.target_low > self.target_high:
-            yield f"target_low={self.target_low} is above target_high={self.target_high}"
-
 
 class WordProblemParams(Section):
     """Generator of word problems."""
@@ -255,6 +248,8 @@ class VerifyParams(Section):
     """The same, from a text to the answer that a vote counts; null: the form of the problem's kind."""
     code_digest: str | None = None
     """Of both functions; it is read from their files."""
+    of_task: bool = False
+    """The verifier is the one of the task, so both are for its problems alone; filled in where none is given."""
 
 
 class BuildParams(Section):

@@ -13,12 +13,16 @@ Positive = Annotated[float, Field(gt=0)]
 
 
 class Section(BaseModel):
-    """Frozen, without unknown keys, without NaN and infinity."""
+    """Frozen, without unknown keys, without NaN and infinity; no ``..low`` is above its ``..high``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        for name, low in self:
+            upper = f"{name.removesuffix('low')}high"
+            if name.endswith("low") and low > (high := getattr(self, upper, low)):
+                raise ValueError(f"{name}={low} is above {upper}={high}")
         for fault in self.faults():
             raise ValueError(fault)
         return self

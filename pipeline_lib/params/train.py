@@ -84,8 +84,6 @@ class RewardParams(Section):
     function: str | None = None
     """FILE.py:function, module:function or an entry point of reasonloop.rewards; null: the verified reward."""
     weight: float = 1.0
-    code_digest: str | None = None
-    """Of the function; it is read from its file."""
 
 
 class TrainParams(Section):
@@ -132,6 +130,8 @@ class TrainParams(Section):
     rewards: tuple[RewardParams, ...] = ()
     """Of online methods; several are standardized within their group each, with these weights (GDPO; grpo and rloo).
     Empty: the verified reward alone."""
+    code_digest: str | None = None
+    """Of the functions of ``rewards``; it is read from their files."""
     lora: LoraParams = LoraParams()
     ppo: PpoParams = PpoParams()
 

@@ -9,10 +9,10 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline_lib.errors import BadInputError, first_fault, reason_of
+from pipeline_lib.errors import BadInputError, errors_at, first_fault
 from pipeline_lib.kinds.kind import Name
 from pipeline_lib.records import Problem
-from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_json
+from pipeline_lib.store.files import digest_file, digest_json, numbered_json_lines, read_checked
 
 BY_SPLIT = (
     *("{split}.jsonl", "{split}.jsonl.gz", "{split}.csv", "{split}.parquet"),
@@ -130,18 +130,20 @@ def folder_rows(folder: pathlib.Path, patterns: Sequence[str]) -> Iterator[RawRo
     Raises:
         BadInputError: a file that cannot be read; the message names file and line.
     """
-    for pattern in patterns:
-        files = sorted(folder.glob(pattern))
-        if files:
-            placed = (item for file in files for item in _file_rows(file))
-            return (
-                RawRow(fields=fields, where=where, index=index)
-                for index, (where, fields) in enumerate(placed)
-            )
-    return None
+    found = next(filter(None, (sorted(folder.glob(pattern)) for pattern in patterns)), None)
+    return None if found is None else file_rows(*found)
 
 
-def _file_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def file_rows(*files: pathlib.Path) -> Iterator[RawRow]:
+    """The rows of files one by one; errors as of `folder_rows`."""
+    placed = (item for file in files for item in _placed_rows(file))
+    return (
+        RawRow(fields=fields, where=where, index=index)
+        for index, (where, fields) in enumerate(placed)
+    )
+
+
+def _placed_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     numbered: Iterable[tuple[int, Mapping[str, Any]]]
     if file.name.endswith((".jsonl", ".jsonl.gz")):
         numbered = numbered_json_lines(file)
@@ -151,17 +153,11 @@ def _file_rows(file: pathlib.Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         numbered = enumerate(_parquet_rows(file), start=1)
     elif file.suffix == ".json":
         # One row; its id defaults to the file's name.
-        numbered = [(1, {"id": file.stem, **_json_object(file)})]
+        fields = read_checked(file, dict[str, Any], remedy="write it again as an object")
+        numbered = [(1, {"id": file.stem, **fields})]
     else:
         raise BadInputError(f"{file}: is no .jsonl, .jsonl.gz, .csv or .parquet file; convert it")
     return ((f"{file}:{number}", fields) for number, fields in numbered)
-
-
-def _json_object(file: pathlib.Path) -> dict[str, Any]:
-    value = read_json(file)
-    if not isinstance(value, dict):
-        raise BadInputError(f"{file}: expected a JSON object, got {type(value).__name__}")
-    return value
 
 
 def _csv_rows(file: pathlib.Path) -> Iterator[tuple[int, dict[str, str | None]]]:
@@ -199,11 +195,9 @@ def _parquet_rows(file: pathlib.Path) -> list[dict[str, Any]]:
     import pyarrow as pa  # noqa: PLC0415 - every command looks up the names of data sets
     import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-    try:
+    wrong = (pa.ArrowException, OSError)
+    with errors_at(file, *wrong, fault="not a parquet file", remedy="write it again"):
         rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        reason = reason_of(error)
-        raise BadInputError(f"{file}: not a parquet file ({reason}); write it again") from error
     return rows
 
 
@@ -219,17 +213,14 @@ def hub_rows(source: str, *, config: str | None) -> dict[str, list[RawRow]]:
     """
     import datasets  # noqa: PLC0415 - it takes a second, and other folders do not need it
 
-    try:
+    fault = "neither a folder nor a data set of the hub that can be fetched"
+    remedy = "without a network, download it elsewhere and give that folder as the source"
+    # The hub's client raises a dozen kinds of errors.
+    with errors_at(source, Exception, fault=fault, remedy=remedy):
         if is_saved(pathlib.Path(source)):
             found = datasets.load_from_disk(source)
         else:
             found = datasets.load_dataset(source, config)
-    except Exception as error:  # the hub client raises a dozen kinds of errors
-        raise BadInputError(
-            f"{source}: neither a folder nor a data set of the hub that can be fetched "
-            f"({type(error).__name__}: {reason_of(error)}); without a network, download it "
-            "elsewhere and give that folder as the source"
-        ) from error
     splits = {"": found} if isinstance(found, datasets.Dataset) else found
     return {
         str(split): [

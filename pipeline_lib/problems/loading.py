@@ -3,7 +3,6 @@
 A new data set is a parser of its rows and a line in ``DATA_SETS``.
 """
 
-import glob
 import itertools
 import pathlib
 import re
@@ -14,7 +13,14 @@ from pipeline_lib.errors import BadInputError, Faults, suggestion
 from pipeline_lib.own.code import Source
 from pipeline_lib.params.paths import LINES, DataParams
 from pipeline_lib.problems import arc_grids, code_cases, countdown, row_parsers, word_problems
-from pipeline_lib.problems.data_set import DataSet, RawRow, folder_rows, hub_rows, is_saved
+from pipeline_lib.problems.data_set import (
+    DataSet,
+    RawRow,
+    file_rows,
+    folder_rows,
+    hub_rows,
+    is_saved,
+)
 from pipeline_lib.problems.lines import lines_data_set
 from pipeline_lib.problems.own_task import task_of
 from pipeline_lib.records import Problem
@@ -166,7 +172,7 @@ def _source_splits(name: str, data_set: DataSet, source: str) -> Mapping[str, It
     """All rows by the names that splits have in the source; "" for a single one without a name."""
     path, hub_id = pathlib.Path(source).expanduser(), _HUB_ID.fullmatch(source)
     if path.is_file():
-        return {"": folder_rows(path.parent, [glob.escape(path.name)]) or ()}
+        return {"": file_rows(path)}
     if is_saved(path):
         return hub_rows(str(path), config=None)
     if path.is_dir():

@@ -12,27 +12,26 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline_lib.errors import BadInputError, Faults, first_fault
-from pipeline_lib.killable.client import Lost
 from pipeline_lib.kinds.own import OWN
 from pipeline_lib.own.calls import Call, OwnCode
-from pipeline_lib.own.code import TASKS, Function, Source, find_function, find_source, names_of
+from pipeline_lib.own.code import TASKS, Source, find_function, find_source, names_of
 from pipeline_lib.params.paths import LINES, DataParams, OwnLimits
 from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.lines import Turns, lines_data_set
 from pipeline_lib.records import Problem
 
-PROBLEMS, PROMPTS, VERIFY = "problems", ("prompt", "PROMPT"), "verify"
+PROBLEMS, PROMPTS, VERIFY, THREADS = "problems", ("prompt", "PROMPT"), "verify", "THREADS"
 _LIMITS = OwnLimits(timeout_s=600.0, memory_mb=1 << 14)
 _TURNS: TypeAdapter[Any] = TypeAdapter(Turns)
 
 
 def task_of(name: str) -> Source | None:
     """The source of ``prepare.dataset``, if it is a task; BadInputError: a file or a task set that does not exist."""
-    if name.endswith(".py") or ":" in name:
-        return find_source(name, key="prepare.dataset", group=TASKS)
     try:
         return find_source(name, key="prepare.dataset", group=TASKS)
     except BadInputError:
+        if name.endswith(".py") or ":" in name:
+            raise
         return None
 
 
@@ -44,35 +43,6 @@ def task_problems(
     Raises:
         BadInputError: its function fails, or gives rows that cannot be used.
     """
-    found: dict[str, list[Problem]] = {}
-    faults = Faults()
-    for split, rows in _rows(source, counts, seed).items():
-        for row in rows:
-            with faults.kept():
-                found.setdefault(split, []).append(_parsed(source, row))
-    faults.raise_any()
-    return {split: [*{one.id: one for one in some}.values()] for split, some in found.items()}
-
-
-def problem_of(source: Source, fields: Any, where: str) -> Problem:
-    """The problem of a row of a task; BadInputError: it is none."""
-    if isinstance(fields, Problem):
-        return fields
-    if not isinstance(fields, dict):
-        raise BadInputError(f"{where}: expected a dict, got {fields!r:.60}")
-    return _parsed(source, RawRow(fields=fields, where=where, index=0))
-
-
-def _parsed(source: Source, row: RawRow) -> Problem:
-    form = DataParams(dataset=LINES, kind=OWN.name if VERIFY in names_of(source) else None)
-    problem = lines_data_set(form).parse(row, id_prefix="", source=source.name.removesuffix(".py"))
-    assert isinstance(problem, Problem)
-    if not problem.question.strip():
-        raise row.error("question", "it is empty")
-    return replace(problem, where=row.where)
-
-
-def _rows(source: Source, counts: Mapping[str, int], seed: int) -> dict[str, list[RawRow]]:
     shares = {"wanted": counts} if source.given else {}
     calls = [
         Call(function=PROBLEMS, args=[*source.given, split, seed], options=shares, most=count)
@@ -80,22 +50,31 @@ def _rows(source: Source, counts: Mapping[str, int], seed: int) -> dict[str, lis
     ]
     with OwnCode(source, _LIMITS) as code:
         results = code.call(calls)
-    rows = {}
+    found: dict[str, dict[str, Problem]] = {split: {} for split in counts}
+    faults = Faults()
     for split, result in zip(counts, results, strict=True):
         where = f"{source.name}: problems({split!r}, {seed})"
-        if result.failure is not None:
-            why = result.failure.value if isinstance(result.failure, Lost) else result.failure
-            raise BadInputError(f"{where}: {why}")
-        if not isinstance(result.value, list):
-            raise BadInputError(f"{where}: expected rows, got {type(result.value).__name__}")
-        for number, fields in enumerate(result.value, 1):
-            if not isinstance(fields, dict):
-                raise BadInputError(f"{where} row {number}: expected a dict, got {fields!r:.60}")
-        rows[split] = [
-            RawRow(fields=fields, where=f"{where} row {number}", index=number - 1)
-            for number, fields in enumerate(result.value, 1)
-        ]
-    return rows
+        for index, fields in enumerate(result.rows(where)):
+            with faults.kept():
+                problem = problem_of(source, fields, f"{where} row {index + 1}", index=index)
+                found[split][problem.id] = problem
+    faults.raise_any()
+    return {split: [*problems.values()] for split, problems in found.items()}
+
+
+def problem_of(source: Source, fields: Any, where: str, *, index: int = 0) -> Problem:
+    """The problem of a row of a task; BadInputError: it is none."""
+    if isinstance(fields, Problem):
+        return fields
+    if not isinstance(fields, dict):
+        raise BadInputError(f"{where}: expected a dict, got {fields!r:.60}")
+    row = RawRow(fields=fields, where=where, index=index)
+    form = DataParams(dataset=LINES, kind=OWN.name if VERIFY in names_of(source) else None)
+    problem = lines_data_set(form).parse(row, id_prefix="", source=source.name.removesuffix(".py"))
+    assert isinstance(problem, Problem)
+    if not problem.question.strip():
+        raise row.error("question", "it is empty")
+    return replace(problem, where=where)
 
 
 def with_prompts(problems: Sequence[Problem], prompt: str | None) -> list[Problem]:
@@ -110,23 +89,13 @@ def with_prompts(problems: Sequence[Problem], prompt: str | None) -> list[Proble
         return [_asked(one, _filled(prompt, one)) for one in problems]
     function = find_function(prompt, key="prepare.prompt", group=TASKS)
     with OwnCode(function.source, _LIMITS) as code:
-        prompts = _prompts(code, function, problems)
-    return [_asked(*one) for one in zip(problems, prompts, strict=True)]
-
-
-def _prompts(code: OwnCode, function: Function, problems: Sequence[Problem]) -> list[Any]:
-    results = code.call([Call(function=function.name, args=[one]) for one in problems])
+        results = code.call([Call(function=function.name, args=[one]) for one in problems])
+    asked = []
     for problem, result in zip(problems, results, strict=True):
-        if result.failure is not None:
-            why = result.failure.value if isinstance(result.failure, Lost) else result.failure
-            raise BadInputError(f"prepare.prompt: problem {problem.id}: {why}")
-    # A template that its file names gives itself.
-    return [
-        _filled(one.value, problem)
-        if function.name.isupper() and isinstance(one.value, str)
-        else one.value
-        for problem, one in zip(problems, results, strict=True)
-    ]
+        prompt = result.checked(f"prepare.prompt: problem {problem.id}")
+        is_template = function.name.isupper() and isinstance(prompt, str)
+        asked.append(_asked(problem, _filled(prompt, problem) if is_template else prompt))
+    return asked
 
 
 def _filled(template: str, problem: Problem) -> str:

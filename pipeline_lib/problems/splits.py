@@ -204,10 +204,11 @@ def evaluation_problems(
         BadInputError: the data is unusable, or no gold can be verified against.
     """
     if task := task_in(params):
+        where = f"evaluate.sets: {params.dataset}"
+        if not task.given:
+            raise BadInputError(f"{where} is a task of your own; give it as prepare.dataset")
         if params.problems is None:
-            raise BadInputError(
-                f"evaluate.sets: {params.dataset} may have no end; give its number of problems"
-            )
+            raise BadInputError(f"{where} may have no end; give its number of problems")
         return _of_task(task, {"test": params.problems}, seed)[0]["test"], []
     source = source_of(params.dataset, params.source, key=f"source of {params.dataset}")
     usable, unusable = _by_gold(load_evaluation_set(params.dataset, source, params), gold_problem)

@@ -24,7 +24,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
+from pipeline_lib.errors import BadInputError, ReasonloopError, errors_at, reason_of
 from pipeline_lib.records import Row
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Verifier
@@ -150,10 +150,8 @@ def read_settings(path: pathlib.Path) -> dict[str, str]:
     Raises:
         BadInputError: it cannot be read, or a line is no setting; values are not shown.
     """
-    try:
+    with errors_at(path, OSError, UnicodeDecodeError, fault="cannot be read"):
         lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInputError(f"{path}: cannot be read ({reason_of(error)})") from error
     settings = {}
     for number, line in enumerate(map(str.strip, lines), start=1):
         if not line or line.startswith("#"):
@@ -314,14 +312,12 @@ def _parsed(messages: Iterable[Message]) -> tuple[list[tuple[Message, Line]], _F
 def _line_of(message: Message) -> Line:
     """The answer in a message. Without ``id`` its key is the id, and without a key its position."""
     where, content = _position(message), message.value()
-    if content is None:
-        raise BadInputError(f"{where}: no value")
-    try:
+    with errors_at(where, ValueError, RecursionError, fault="not JSON"):
+        if content is None:
+            raise BadInputError("no value")
         value = json.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise BadInputError(f"{where}: not JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise BadInputError(f"{where}: expected a JSON object, got {type(value).__name__}")
+        if not isinstance(value, dict):
+            raise BadInputError(f"expected a JSON object, got {type(value).__name__}")
     line = parse_line(value, where=where)
     name = line.id or (message.key() or b"").decode("utf-8", "replace") or where
     return line.model_copy(update={"id": name, "problem_id": line.problem_id or name})

@@ -148,7 +148,7 @@ def pass_series(arm: Arm, scored: Scored, k: int, *, strict: bool) -> Series:
         measure=f"pass@{k}",
         subset=ALL if strict else LENIENT,
         values={
-            problem: pass_at_k(len(paths), sum(_is_right(one, strict=strict) for one in paths), k)
+            problem: pass_at_k(len(paths), sum(one.is_right(strict=strict) for one in paths), k)
             for problem, paths in scored.items()
         },
         costs={problem: path_cost(paths, k) for problem, paths in scored.items()},
@@ -178,10 +178,6 @@ def _votes(paths: Sequence[JudgedPath]) -> list[Vote]:
     return [
         Vote(answer=one.verdict.extracted, correct=bool(one.verdict.lenient)) for one in ordered
     ]
-
-
-def _is_right(member: JudgedPath, *, strict: bool) -> bool:
-    return bool(member.verdict.strict if strict else member.verdict.lenient)
 
 
 def _first(paths: Sequence[JudgedPath]) -> JudgedPath:

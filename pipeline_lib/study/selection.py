@@ -52,13 +52,11 @@ class Selector(Protocol):
 
     def choose(self, candidates: Sequence[CandidatePath]) -> Choice:
         """The choice among all candidates, at least one."""
-        ...
 
     def mean_choice(
         self, candidates: Sequence[CandidatePath], size: int, subsets: Subsets
     ) -> Choice:
         """Mean of `choose` over all subsets of ``size``; without a closed form, over ``subsets``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

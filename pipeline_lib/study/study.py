@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Interval
 from pipeline_lib.seeding import child_seed
@@ -415,10 +415,8 @@ def read_study(path: pathlib.Path) -> Study:
     content = read_json(path)
     if not is_study(content):
         raise BadInputError(f"{path}: not of schema {SCHEMA}; evaluate again with this version")
-    try:
+    with errors_at(path, ValidationError, fault="damaged", remedy="evaluate again"):
         return _STUDY.validate_python({name: content[name] for name in content if name != "schema"})
-    except ValidationError as error:
-        raise BadInputError(f"{path}: damaged ({reason_of(error)}); evaluate again") from error
 
 
 def summary_row(study: Study) -> dict[str, Any]:

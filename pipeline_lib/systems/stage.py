@@ -6,16 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.workspace import DrawFolders, Workspace
 
 
-class Run(BaseModel):
+class Run(BaseModel, frozen=True):
     """One run: its workspace, its params, and the current round of the loop."""
-
-    model_config = ConfigDict(frozen=True)
 
     root: pathlib.Path
     params: Params

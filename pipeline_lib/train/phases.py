@@ -49,12 +49,7 @@ METRICS: Mapping[str, str] = {
     **{
         name: name
         for name in (
-            "unjudged",
-            BRANCH_TOKENS,
-            "kl",
-            "update_kl",
-            "clip_fraction",
-            "value_loss",
+            *("unjudged", BRANCH_TOKENS, "kl", "update_kl", "clip_fraction", "value_loss"),
             "explained_variance",
         )
     },

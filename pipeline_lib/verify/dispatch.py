@@ -20,7 +20,7 @@ from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Path, Problem, Row
 from pipeline_lib.verdicts import Status, Verdict
 from pipeline_lib.verify.judges import AnswerForm, Judge, answer_form, judge_opener
-from pipeline_lib.verify.own import OwnAnswers
+from pipeline_lib.verify.own import own_answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,8 @@ class Verifier(ExitStack):
         by_kind: dict[Kind[Any], dict[int, tuple[Gold, str]]] = {}
         for position, item in enumerate(items):
             if item.text is not None and item.failure is None:
-                kind = OWN if self._params.verifier else kind_of(item.gold)
+                kind = kind_of(item.gold)
+                kind = OWN if self._params.verifier and self._is_own(kind) else kind
                 by_kind.setdefault(kind, {})[position] = (item.gold, item.text)
         for kind, pairs in by_kind.items():
             if kind not in self._judges:
@@ -67,16 +68,21 @@ class Verifier(ExitStack):
 
     def answer_form(self, kind: Kind[Any]) -> AnswerForm | None:
         """The function that extracts answers of ``kind``; None if they are never equal."""
-        if self._params.answer is None:
+        if self._params.answer is None or not self._is_own(kind):
             return answer_form(kind)
         if self._answers is None:
-            self._answers = self.enter_context(OwnAnswers(self._params.answer, self._params.own))
+            self._answers = own_answers(self._params.answer, self._params.own, self)
             self.callback(setattr, self, "_answers", None)
         return self._answers
 
     def equality_trial(self, kind: Kind[Any]) -> Callable[[str, str], tuple[Gold, str]] | None:
         """As of the kind; answers in a form of the user's are equal if they are the same string."""
-        return kind.equality_trial if self._params.answer is None else None
+        has_own_form = self._params.answer is not None and self._is_own(kind)
+        return None if has_own_form else kind.equality_trial
+
+    def _is_own(self, kind: Kind[Any]) -> bool:
+        """True if functions of the user's are for golds of ``kind``: those of a task for its own."""
+        return kind is OWN or not self._params.of_task
 
 
 def _without_text(failure: str | None) -> Verdict:

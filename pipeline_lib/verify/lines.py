@@ -25,18 +25,16 @@ from pydantic import (
     AliasChoices,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainValidator,
     SkipValidation,
     StrictBool,
     StrictInt,
     StrictStr,
-    ValidationError,
 )
 
-from pipeline_lib.errors import BadInputError, Faults
-from pipeline_lib.kinds.kind import DistinctIds, Gold, Name, line_error
+from pipeline_lib.errors import BadInputError, Faults, errors_at
+from pipeline_lib.kinds.kind import DistinctIds, Gold, Name
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.table import find_kind
 from pipeline_lib.params.paths import VerifyParams
@@ -69,10 +67,8 @@ _Written = Annotated[str, PlainValidator(_written)]
 _Count = Annotated[StrictInt, Field(ge=0)]
 
 
-class Line(BaseModel):
+class Line(BaseModel, extra="ignore", frozen=True, arbitrary_types_allowed=True):
     """One answer to judge."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, arbitrary_types_allowed=True)
 
     id: _Id = ""
     problem_id: _Id = ""
@@ -159,11 +155,9 @@ def parse_line(row: Mapping[str, Any], *, where: str) -> Line:
         BadInputError: it cannot be used; with ``where`` and the key.
     """
     kind = find_kind(row.get("kind", MATH.name), where=where)
-    try:
+    with errors_at(where, unnamed="gold"):
         line = Line.model_validate({"gold": None, **row})
         return line.model_copy(update={"gold": kind.read_line(row)})
-    except ValidationError as error:
-        raise line_error(error, where=where, unnamed="gold") from error
 
 
 def problem_line(problem: Problem) -> Row:
@@ -210,6 +204,8 @@ class LineSummary:
     disagreeing_ids: list[str] = field(default_factory=list)
     """The ones whose lenient score is not the label."""
     num_labelled_wrong_but_right: int = 0
+    judge_tokens: int = 0
+    """Of a model that was asked: of its prompts and drawn."""
 
     @property
     def num_lines(self) -> int:
@@ -224,6 +220,7 @@ class LineSummary:
     def add(self, line: Line, verdict: Verdict) -> None:
         """Add one line."""
         self.by_status[verdict.status.value] += 1
+        self.judge_tokens += sum(verdict.judge_tokens)
         if verdict.lenient is None:
             self.unscored_ids[verdict.reason or ""].append(line.id)
             return

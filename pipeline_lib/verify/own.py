@@ -1,10 +1,13 @@
 """Judge by a verifier of the user: True, False, a score in [0, 1] or None for "not scored".
 
+One that asks a model gives a pair of this and OpenAI's usage, whose tokens are part of the verdict's cost.
 Whatever else happens there, an exception, a deadline, the death of its process or another value, is no verdict.
 """
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, Self
 
 from pipeline_lib.errors import BadInputError
@@ -69,50 +72,53 @@ def open_judge(params: VerifyParams, *, workers: int) -> OwnJudge:
     return OwnJudge(function, params.own, workers=workers)
 
 
-class OwnAnswers:
-    """The function of the user from a text to the answer that a vote counts; a context manager."""
+def own_answers(name: str, limits: OwnLimits, stack: ExitStack) -> Callable[[str], str | None]:
+    """The function of the user from a text to the answer that a vote counts; its process ends with ``stack``.
 
-    def __init__(self, name: str, limits: OwnLimits) -> None:
-        function = find_function(name, key="verify.answer", group=VERIFIERS)
-        self._name, self._code = function.name, OwnCode(function.source, limits)
+    It gives None also without a result: a text whose answer is not known has no vote.
+    """
+    function = find_function(name, key="verify.answer", group=VERIFIERS)
+    code = stack.enter_context(OwnCode(function.source, limits))
 
-    def __enter__(self) -> Callable[[str], str | None]:
-        return self._answer
-
-    def __exit__(self, *error: object) -> None:
-        self._code.__exit__(*error)
-
-    def _answer(self, text: str) -> str | None:
-        """None also without a result: a text whose answer is not known has no vote."""
-        [result] = self._code.call([Call(function=self._name, args=[text])])
+    def answer(text: str) -> str | None:
+        [result] = code.call([Call(function=function.name, args=[text])])
         return result.value if isinstance(result.value, str) else None
+
+    return answer
 
 
 def _verdict(result: Result) -> Verdict:
-    value, failure = result.value, result.failure
-    if failure is not None:
-        return _without_score(failure, result.seconds)
-    if value is None:
-        return not_judged(Status.VERIFIER_ERROR, "not scored: the verifier returned None")
-    if isinstance(value, bool | int | float) and 0 <= value <= 1:
-        is_right = value == 1
-        return Verdict(
-            status=Status.CORRECT if is_right else Status.WRONG,
-            strict=is_right,
-            lenient=is_right,
-            score=float(value),
-            seconds=result.seconds,
-        )
-    shown = one_line(json.dumps(value), most=_SHOWN_CHARS)
-    return not_judged(
-        Status.VERIFIER_ERROR,
-        f"no verdict: the verifier returned {shown}, not True, False, None or a number from 0 to 1",
-    )
+    if result.failure is not None:
+        return _without_score(result, result.failure)
+    match result.value:
+        case [
+            bool() | int() | float() | str() | None as judged,
+            {"prompt_tokens": int(asked), "completion_tokens": int(drawn)},
+        ]:
+            verdict = _verdict(replace(result, value=judged))
+            return replace(verdict, judge_tokens=(asked, drawn))
+        case None:
+            return not_judged(Status.VERIFIER_ERROR, "not scored: the verifier returned None")
+        case bool() | int() | float() as score if 0 <= score <= 1:
+            is_right = score == 1
+            return Verdict(
+                status=Status.CORRECT if is_right else Status.WRONG,
+                strict=is_right,
+                lenient=is_right,
+                score=float(score),
+                seconds=result.seconds,
+            )
+        case value:
+            shown = one_line(json.dumps(value), most=_SHOWN_CHARS)
+            return not_judged(
+                Status.VERIFIER_ERROR,
+                f"no verdict: the verifier returned {shown}, not True, False, None or a number from 0 to 1",
+            )
 
 
-def _without_score(failure: str | Lost, seconds: float) -> Verdict:
-    if isinstance(failure, Lost):
-        status = Status.TIMEOUT if failure is Lost.TIMEOUT else Status.VERIFIER_ERROR
-        return not_judged(status, f"the verifier: {failure.value} ({seconds:.1f} s)")
+def _without_score(result: Result, failure: str) -> Verdict:
+    if result.lost is not None:
+        status = Status.TIMEOUT if result.lost is Lost.TIMEOUT else Status.VERIFIER_ERROR
+        return not_judged(status, f"the verifier: {failure} ({result.seconds:.1f} s)")
     is_memory = failure.startswith("MemoryError")
     return not_judged(Status.MEMORY if is_memory else Status.VERIFIER_ERROR, failure)

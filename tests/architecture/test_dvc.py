@@ -59,7 +59,7 @@ def test_every_stage_depends_on_the_digest_of_its_code(system):
         for path, keys in files.items():
             sections = yaml.safe_load((folder / path).read_text("utf-8"))
             assert {key.partition(".")[0] for key in keys} <= sections.keys()
-    assert list(code_digests(SYSTEMS[system])) == [name for name, _ in stages]
+    assert list(code_digests(SYSTEMS[system], Params())) == [name for name, _ in stages]
 
 
 def test_metrics_are_shown_by_dvc():

@@ -14,8 +14,7 @@ def test_imports_by_name_are_in_the_table():
         if "resolve_name(" in path.read_text("utf-8")
     }
     frame = "pipeline_lib.systems.stage"  # in no stage's code, as the next test asserts
-    own = "pipeline_lib.systems.apr.task"  # functions of the user's, whose files are in the key
-    assert resolving == {frame, own, *NAMED_IMPORTS}
+    assert resolving == {frame, *NAMED_IMPORTS}
 
 
 def test_the_frame_is_in_no_stage_s_code():

@@ -64,13 +64,14 @@ def unused_keys(params: Params) -> list[str]:
     return [key for key, fields in section_fields(params).items() if reads.isdisjoint(fields)]
 
 
-FILLED = ["prepare.code_digest", "verify.code_digest", "classmate.prepare.code_digest"]
-"""Digests that the reader of params fills in, for the keys of stages."""
+_WITH_CODE = ("prepare", "verify", "train", "pacore.train", "apr.rl", "classmate.prepare")
+FILLED = {*(f"{one}.code_digest" for one in (*_WITH_CODE, "classmate.train")), "verify.of_task"}
+"""What the reader of params fills in, mostly for the keys of stages."""
 
 
 def test_every_param_is_used():
     """Every dotted key is read by code outside the models of the params."""
-    assert unused_keys(Params()) == FILLED
+    assert {*unused_keys(Params())} <= FILLED
 
 
 def test_unused_key_is_found_whatever_its_last_name():

@@ -4,7 +4,6 @@ import pathlib
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from pydantic import ValidationError
 
 from flows.cli.options import (
     AT_LEAST_ONE,
@@ -13,13 +12,12 @@ from flows.cli.options import (
     ParamsOptions,
     Temperature,
     read_list,
-    read_sets,
+    read_set,
 )
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_evaluation
 from flows.run.terminal import say
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import line_error
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import check_output
@@ -126,10 +124,8 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     """
     if dataset is not None and (data is not None or not (problems or "1").isdecimal()):
         raise BadInputError("--dataset: goes without --data, and with a number of --problems")
-    sets = (
-        None if dataset is None else read_sets(dataset, None if problems is None else int(problems))
-    )
-    loaded = params.load({"evaluate.sets": sets})
+    count = int(problems) if dataset is not None and problems is not None else None
+    loaded = params.load({"evaluate.sets": read_set(dataset, count)})
     from pipeline_lib.systems.apr.evaluation import evaluate as evaluation  # noqa: PLC0415 - torch is slow
     from pipeline_lib.systems.apr.evaluation import plans, problem_source  # noqa: PLC0415 - as above
 
@@ -145,6 +141,8 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         serve=_server(url, loaded, folders[0]),
         evaluate=loaded.evaluate,
         verify=loaded.verify,
+        grammar=loaded.apr.rl.grammar,
+        grammar_digest=loaded.apr.rl.code_digest,
         max_tokens=max_tokens,
         seed=loaded.seed,
         provenance=provenance(loaded),
@@ -152,6 +150,8 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     )
     if dataset is not None:
         found = problem_source.read_data_set(loaded)
+    elif params.task is not None and data is None and problems is None:
+        found = problem_source.read_task(loaded, "test")
     else:
         file = None if problems is None else pathlib.Path(problems)
         found = problem_source.read_source(data, file, split)
@@ -233,7 +233,5 @@ def _server(url: str | None, params: Params, model: pathlib.Path) -> ServeParams
     if url is None:
         return None
     changes = {"engine": "url", "url": url, "tokenizer": str(model)}
-    try:
+    with errors_at("--url"):
         return ServeParams.model_validate(params.serve.model_dump() | changes)
-    except ValidationError as error:
-        raise line_error(error, where="--url") from None

@@ -145,14 +145,15 @@ def train(
 
 def rl(
     model: Annotated[
-        pathlib.Path, Parameter(help="Folder of `reasonloop apr train`, or of this command.")
+        pathlib.Path,
+        Parameter(help="Folder of `apr train`, of this command, or of any language model."),
     ],
     /,
     *,
     data: Annotated[
-        pathlib.Path,
-        Parameter(help="Folder of `reasonloop apr generate`; its training problems are used."),
-    ],
+        pathlib.Path | None,
+        Parameter(help="Folder of `apr generate`, for its training problems; or give --task."),
+    ] = None,
     output: ModelFolder,
     minutes: Minutes = None,
     params: ParamsOptions = DEFAULT_PARAMS,
@@ -168,7 +169,10 @@ def rl(
         reasonloop apr rl models/apr-parallel --data data/apr --output models/apr-5 --set apr.rl.children=5
     """
     loaded = params.load()
-    from pipeline_lib.systems.apr.rl import train_by_rl  # noqa: PLC0415 - torch is slow
+    if (data is None) == (params.task is None):
+        raise BadInputError("give either --data DATA or --task FILE")
+    from pipeline_lib.systems.apr.evaluation.problem_source import read_task  # noqa: PLC0415 - torch is slow
+    from pipeline_lib.systems.apr.rl import train_by_rl  # noqa: PLC0415 - as above
     from pipeline_lib.train.tracking.trackers import trackers_beside  # noqa: PLC0415 - as above
 
     output = output.resolve()
@@ -176,7 +180,7 @@ def rl(
     with progress_bar("rl", _say_step) as moved:
         manifest = train_by_rl(
             model.resolve(),
-            data.resolve(),
+            read_task(loaded, "train") if data is None else data.resolve(),
             output,
             loaded.apr.rl,
             seed=loaded.seed,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
-from pydantic import ValidationError
 from rich.table import Table
 
 from flows.cli.options import (
@@ -20,8 +19,7 @@ from flows.cli.options import (
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_claims, print_table
 from flows.run.terminal import console, say
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import line_error
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.classmate import ClassmateParams, PeerParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.store.files import check_output
@@ -63,15 +61,13 @@ class PeerOptions:
         changes = {} if self.engine is None else {"engine": self.engine}
         if self.url is not None:
             changes = {"engine": "url", "url": self.url}
-        try:
+        named = [read_named(one, form, option="--classmate ") for one in self.classmate]
+        with errors_at("--classmate"):
             own = ServeParams.model_validate(serve.model_dump() | changes)
-            named = [read_named(one, form, option="--classmate ") for one in self.classmate]
             listed = [{"name": name, "model": model, "serve": own} for name, model in named]
             return ClassmateParams.model_validate(
                 {"classmate_model_name_or_path_list": listed}
             ).classmate_model_name_or_path_list
-        except ValidationError as error:
-            raise line_error(error, where="--classmate") from None
 
 
 def probe(  # noqa: PLR0913 - one argument per option

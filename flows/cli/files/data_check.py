@@ -14,7 +14,7 @@ from flows.cli.options import DEFAULT_PARAMS, ParamsOptions
 from flows.run.terminal import console, say
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import LINES
-from pipeline_lib.problems.loading import GENERATED, load_splits, source_of, task_in
+from pipeline_lib.problems.loading import GENERATED, is_data_set, load_splits, source_of
 from pipeline_lib.problems.splits import Splits, split_notes
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
@@ -55,7 +55,7 @@ def check(
     loaded = params.load(given)
     data = loaded.prepare
     rows: dict[str, list[Problem]] = {}
-    if data.dataset not in GENERATED and task_in(data) is None:
+    if data.dataset not in GENERATED and is_data_set(data.dataset):
         rows = load_splits(data.dataset, source_of(data.dataset, data.source), data)
     splits = checked_splits(data, seed=loaded.seed)
     _print_counts(splits, rows or {split: getattr(splits, split) for split in SPLITS})

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from flows.cli.options import DEFAULT_PARAMS, LinesFile, ParamsOptions
 from flows.run.terminal import say
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import needs_extra
 from pipeline_lib.store.files import check_output, write_json, write_json_lines
 from pipeline_lib.store.workspace import Workspace
 from pipeline_lib.systems.loop.exports.lm_eval import lm_eval_results, results_name
@@ -40,13 +40,8 @@ def inspect(
     targets = {name: folder / f"{name}.eval" for name in ("base", "control", "trained")}
     for target in targets.values():
         check_output(target)
-    try:
+    with needs_extra("inspect", "the log format"):
         from pipeline_lib.systems.loop.exports.inspect_log import write_inspect_log  # noqa: PLC0415 - an optional package
-    except ModuleNotFoundError as error:
-        raise BadInputError(
-            f"{error.name} is not installed, and the log format needs it; "
-            "run `pip install 'reasonloop[inspect]'`"
-        ) from error
     run = read_finished_run(root, loaded)
     for policy in run.groups:
         write_inspect_log(run, policy, targets[policy])

@@ -18,7 +18,7 @@ from flows.cli.options import (
 )
 from flows.cli.orchestrated import orchestrated
 from flows.run.terminal import say
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, needs_extra
 from pipeline_lib.systems.table import STAGES, SYSTEM_OF
 
 if TYPE_CHECKING:
@@ -40,13 +40,8 @@ class KafkaOptions:
 
     def cluster(self) -> "Cluster":
         """The cluster; BadInputError: confluent-kafka is not installed, or the file cannot be used."""
-        try:
+        with needs_extra("kafka", "Kafka"):
             from pipeline_lib.publish.streams import Cluster, read_settings  # noqa: PLC0415 - an optional package
-        except ModuleNotFoundError as error:
-            raise BadInputError(
-                f"{error.name} is not installed, and Kafka needs it; "
-                "run `pip install 'reasonloop[kafka]'`"
-            ) from error
         return Cluster(
             brokers=self.brokers, settings=read_settings(self.config) if self.config else {}
         )

@@ -28,7 +28,7 @@ def new(
 
         reasonloop task new palindromes
         reasonloop task check palindromes.py
-        reasonloop run --task palindromes.py --workspace palindromes
+        reasonloop run --task palindromes.py --profile quickstart --workspace trial
     """
     if not name.isidentifier():
         raise BadInputError(f"task {name!r}: expected a name of Python, as in palindromes")

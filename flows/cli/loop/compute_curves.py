@@ -11,7 +11,7 @@ from flows.cli.options import (
     DEFAULT_RUN,
     ParamsOptions,
     RunOptions,
-    read_sets,
+    read_set,
 )
 from flows.cli.orchestrated import orchestrated
 from flows.cli.serving import with_served_model
@@ -69,12 +69,7 @@ def compute_curves(
         raise BadInputError(
             "MODEL and --dataset: give both, or neither for a policy of the workspace"
         )
-    sets = None if dataset is None else read_sets(dataset, problems)
-    if sets is not None and len(sets) > 1:
-        raise BadInputError(
-            f"--dataset {dataset}: give one data set, and another --workspace for the next"
-        )
-    loaded = params.load({**options.given, "evaluate.sets": sets})
+    loaded = params.load({**options.given, "evaluate.sets": read_set(dataset, problems)})
     workspace = Workspace(options.workspace.resolve())
     if model is None:
         system, names = LOOP, ("base", "trained") if policy == "both" else (policy,)

@@ -84,6 +84,12 @@ def verify(
             negative="", help="Show answers that only the strict score refuses, or that have none."
         ),
     ] = False,
+    verifier: Annotated[
+        str | None,
+        Parameter(
+            help="Your own, FILE.py:function, of the gold and the text; default: verify.verifier, else by kind."
+        ),
+    ] = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
     """Judge the answers of a JSON-lines file; one verdict line per input line, in order.
@@ -91,15 +97,17 @@ def verify(
     Input lines: `{"id","kind":"math","gold","text"}`,
     `{"id","kind":"countdown","numbers","target","text"}`,
     `{"id","kind":"code","entry_point","tests","text"}`,
-    `{"id","kind":"program","tests":[{"input","output"}],"checker":"tokens","text"}` or
-    `{"id","kind":"arc","gold":[[1,2],[3,4]],"text"}`. Output lines:
+    `{"id","kind":"program","tests":[{"input","output"}],"checker":"tokens","text"}`,
+    `{"id","kind":"arc","gold":[[1,2],[3,4]],"text"}` or, for a verifier of your own, `{"id","kind":"own","gold","text"}`
+    with any JSON as gold. Output lines:
     `{"id","status","strict","lenient","extracted","rule","score","detail","seconds"}`.
 
-    **Example:**
+    **Examples:**
 
         reasonloop verify answers.jsonl --output verdicts.jsonl --workers 2
+        reasonloop verify answers.jsonl --output verdicts.jsonl --verifier mine.py:verify
     """
-    loaded = params.load()
+    loaded = params.load({"verify.verifier": verifier})
     with progress_bar("verify") as moved:
         summary = verify_lines(source, output, loaded.verify, workers=workers, on_progress=moved)
     _print_summary(summary)
@@ -202,6 +210,8 @@ def _print_summary(summary: LineSummary) -> None:
     unscored = Counter({reason: len(ids) for reason, ids in summary.unscored_ids.items()})
     for reason, count in unscored.most_common():
         say(f"not scored: {count}, {reason}")
+    if summary.judge_tokens:
+        say(f"tokens of the model that judged: {summary.judge_tokens}")
 
 
 def _print_agreement(summary: LineSummary) -> None:

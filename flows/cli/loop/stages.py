@@ -2,23 +2,29 @@
 
 import os.path
 import pathlib
+import re
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
 from cyclopts import Parameter
+from pydantic import BaseModel
 from rich.table import Table
 
 from flows.run.terminal import console, say
 from pipeline_lib import defaults
 from pipeline_lib.defaults import CODE_LOCK, PARAMS
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.whole import Params
+from pipeline_lib.params_file import load_params
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.store.keys import code_digest
 from pipeline_lib.systems.stage import Stage, System
 from pipeline_lib.systems.table import SYSTEMS
 
 PIPELINES = "pipelines"
+_OWN_CODE = re.compile(r'"code_digest":"(\w+)"')
 if TYPE_CHECKING:
     SystemName = str
 else:
@@ -88,7 +94,8 @@ def stages(
     if digests is not None:
         if system is None:
             raise BadInputError(f"--digests {digests}: name the system, as in `stages loop`")
-        write_text(digests, yaml.safe_dump(code_digests(SYSTEMS[system]), sort_keys=False))
+        found = code_digests(SYSTEMS[system], load_params())
+        write_text(digests, yaml.safe_dump(found, sort_keys=False))
         return
     if write_dvc:
         write_dvc_files()
@@ -170,9 +177,17 @@ def _entry(stage: Stage, system: str, workspace: str) -> dict[str, Any]:
     return entry
 
 
-def code_digests(system: System) -> dict[str, str]:
-    """Digest of the code of each stage, as in its stage key: comments and docstrings are no part of it."""
-    return {
-        stage.name: digest_json({module: code_digest(module) for module in stage.modules})
-        for stage in system.stages
-    }
+def code_digests(system: System, params: Params) -> dict[str, str]:
+    """Digest of the code of each stage, as in its stage key: comments and docstrings are no part of it.
+
+    The user's own code is part of it, by the digests in the params that a stage depends on.
+    """
+    found = {}
+    for stage in system.stages:
+        sections = [
+            one for key in stage.params if isinstance(one := attrgetter(key)(params), BaseModel)
+        ]
+        own = [digest for one in sections for digest in _OWN_CODE.findall(one.model_dump_json())]
+        code = {module: code_digest(module) for module in stage.modules}
+        found[stage.name] = digest_json(code | ({"own": own} if own else {}))
+    return found

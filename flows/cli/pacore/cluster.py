@@ -23,7 +23,7 @@ from flows.cli.options import (
     Model,
     ParamsOptions,
 )
-from flows.cli.pacore.queue import load_handed
+from flows.cli.pacore.queue import joined, load_handed
 from flows.cli.serving import exit_on_sigterm
 from flows.ray.pacore_master import Master, running_head, running_node
 from flows.ray.rejoin import serve_and_rejoin
@@ -120,12 +120,9 @@ def opened_engine(
 def worker_pool(model: str, params: Params, workers: WorkerOptions) -> Iterator[WorkerPool]:
     """The workers of ``workers.master``, which is given; BadInputError if there is no such master or worker."""
     assert workers.master is not None
-    master = Master.parse(workers.master)
-    master.check()
-    master.use_variables()
-    from flows.ray.workers import connected, find_workers  # noqa: PLC0415 - it imports Ray
+    with joined(workers.master) as master:
+        from flows.ray.workers import find_workers  # noqa: PLC0415 - it imports Ray
 
-    with connected(master):
         yield open_pool(
             find_workers,
             [model, *workers.others],

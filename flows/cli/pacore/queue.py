@@ -24,7 +24,7 @@ MasterOption = Annotated[str, Parameter(help="HOST:PORT of `pacore master`.")]
 
 
 @contextmanager
-def _joined(address: str) -> Iterator[None]:
+def joined(address: str) -> Iterator[Master]:
     """A connection to a master; BadInputError if it does not answer."""
     master = Master.parse(address)
     master.check()
@@ -32,7 +32,7 @@ def _joined(address: str) -> Iterator[None]:
     from flows.ray.workers import connected  # noqa: PLC0415 - it imports Ray
 
     with connected(master):
-        yield
+        yield master
 
 
 def load_handed(options: ParamsOptions, given: Mapping[str, object]) -> Params:
@@ -63,7 +63,7 @@ def hand_over(
         BadInputError: an unusable source, output or option, or the batch cannot be drawn with them.
         ReasonloopError: the batch has failed for another reason.
     """
-    with _joined(master):
+    with joined(master):
         from flows.ray import question_queue  # noqa: PLC0415 - it imports Ray
 
         params = load_handed(options, {})
@@ -94,7 +94,7 @@ def status(*, master: MasterOption) -> None:
 
         reasonloop pacore status --master 127.0.0.1:6400
     """
-    with _joined(master):
+    with joined(master):
         from flows.ray.question_queue import states  # noqa: PLC0415 - it imports Ray
 
         for line in [one.line for one in states()] or ["no batches"]:
@@ -115,7 +115,7 @@ def fetch(
         reasonloop pacore fetch 0c5e36e0a1b2 --master 127.0.0.1:6400 --output answers.jsonl
     """
     check_output(output)
-    with _joined(master):
+    with joined(master):
         from flows.ray import question_queue  # noqa: PLC0415 - it imports Ray
 
         state = question_queue.state_of(batch)

@@ -13,7 +13,7 @@ from flows.cli.options import (
     ModelFolder,
     ParamsOptions,
     Workers,
-    read_sets,
+    read_set,
 )
 from flows.cli.progress import progress_bar
 from flows.cli.tables import print_counts, print_evaluation
@@ -142,14 +142,10 @@ def evaluate(  # noqa: PLR0913 - one argument per option
     loaded = params.load(
         {
             "prepare.test_problems": problems,
-            "evaluate.sets": None if dataset is None else read_sets(dataset, problems),
+            "evaluate.sets": read_set(dataset, problems),
             "serve.engine": engine,
         }
     )
-    if dataset is not None and len(loaded.evaluate.sets) > 1:
-        raise BadInputError(
-            f"--dataset {dataset}: give one data set, and another --output for the next"
-        )
     from pipeline_lib.systems.pacore import evaluation  # noqa: PLC0415 - scipy is slow
 
     asked, note = evaluation.read_problems(loaded, is_whole=dataset is not None)

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import torch
 from peft import LoraConfig, PeftModel, set_peft_model_state_dict
 from peft.tuners.tuners_utils import BaseTunerLayer
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, StringConstraints
 from safetensors.torch import load
 
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.errors import BadInputError, first_fault, reason_of
+from pipeline_lib.errors import BadInputError, errors_at, reason_of
 
 MAX_RANK = 1024
 """Twice vLLM's maximum."""
@@ -30,27 +30,11 @@ _RANK_FIRST = (".lora_A.weight", ".lora_embedding_A")
 """Suffixes of the matrices whose first axis is the rank."""
 
 _WITHOUT_EFFECT = {
-    "auto_mapping",
-    "base_model_name_or_path",
-    "corda_config",
-    "ensure_weight_tying",
-    "eva_config",
-    "exclude_modules",
-    "inference_mode",
-    "layers_pattern",
-    "layers_to_transform",
-    "loftq_config",
-    "lora_dropout",
-    "lora_ga_config",
-    "megatron_core",
-    "monteclora_config",
-    "peft_version",
-    "qalora_group_size",
-    "revision",
-    "runtime_config",
-    "target_modules",
-    "task_type",
-    "velora_config",
+    *("auto_mapping", "base_model_name_or_path", "corda_config", "ensure_weight_tying"),
+    *("eva_config", "exclude_modules", "inference_mode", "layers_pattern"),
+    *("layers_to_transform", "loftq_config", "lora_dropout", "lora_ga_config"),
+    *("megatron_core", "monteclora_config", "peft_version", "qalora_group_size"),
+    *("revision", "runtime_config", "target_modules", "task_type", "velora_config"),
 }
 """Origin and training of an adapter; what its rules of targets selected has weights."""
 
@@ -60,10 +44,8 @@ _Alpha = Annotated[float, Field(ge=-1e6, le=1e6, allow_inf_nan=False)]
 _Pattern = Annotated[str, StringConstraints(pattern=r"^\^?[A-Za-z0-9_.-]{1,200}\$?$")]
 
 
-class _Config(BaseModel):
+class _Config(BaseModel, extra="allow", frozen=True, strict=True):
     """The fields of ``adapter_config.json`` that affect the adapter's output."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     peft_type: str
     r: _Rank
@@ -116,20 +98,16 @@ def read_adapter(folder: pathlib.Path, *, max_bytes: int) -> AdapterWeights:
     Raises:
         BadInputError: the folder holds no adapter, or one that is not plain LoRA, or is damaged.
     """
-    try:
+    # Files from outside can be wrong in any way.
+    with errors_at(f"adapter {folder}", Exception, remedy="save it again"):
         return _read(folder, max_bytes)
-    except BadInputError as error:
-        raise BadInputError(f"adapter {folder}: {error}") from error
-    except ValidationError as error:
-        raise BadInputError(f"adapter {folder}: {_CONFIG}: {first_fault(error)}") from error
-    except Exception as error:  # files from outside can be wrong in any way
-        raise BadInputError(f"adapter {folder}: {reason_of(error)}; save it again") from error
 
 
 def _read(folder: pathlib.Path, max_bytes: int) -> AdapterWeights:
     if missing := [name for name in (_CONFIG, _WEIGHTS) if not (folder / name).is_file()]:
         raise BadInputError(f"it has no {missing[0]}; give a folder saved by PEFT")
-    config = _Config.model_validate_json(_content(folder / _CONFIG, _MAX_CONFIG_BYTES))
+    with errors_at(_CONFIG):
+        config = _Config.model_validate_json(_content(folder / _CONFIG, _MAX_CONFIG_BYTES))
     # Read, not mapped: a mapped file that its writer truncates ends the process.
     tensors = load(_content(folder / _WEIGHTS, max_bytes))
     firsts = (tensor for name, tensor in tensors.items() if name.endswith(_RANK_FIRST))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.known.engine import AdapterRoutes
 from pipeline_lib.engines.launch.probes import NoAnswerError, Probes
-from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.errors import BadInputError, ReasonloopError, errors_at
 
 _CONFIG = "adapter_config.json"
 # Not allowed: a colon ends the base's name in SGLang, and @ separates name and version here.
@@ -126,12 +126,10 @@ def read_adapter(name: str, folder: pathlib.Path, version: str) -> Adapter:
         if not _NAME.fullmatch(text):
             raise BadInputError(f"adapter {what} {text!r}: only letters, digits, '_', '.' and '-'")
     config = folder / _CONFIG
-    try:
+    wrong = (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
+    fault, remedy = f"no rank can be read from {config}", "give a PEFT adapter's folder"
+    with errors_at(f"adapter {name}", *wrong, fault=fault, remedy=remedy):
         rank = int(json.loads(config.read_text("utf-8"))["r"])
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise BadInputError(
-            f"adapter {name}: no rank can be read from {config}; give a PEFT adapter's folder"
-        ) from error
     where = folder.resolve()
     digest = model_identity(str(where))
     return Adapter(name=name, version=version, folder=where, rank=rank, digest=digest)

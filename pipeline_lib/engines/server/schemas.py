@@ -51,14 +51,8 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
 }
 # Labels of the caller, without effect on the response.
 _LABELS = {
-    "cache_control",
-    "id",
-    "metadata",
-    "prompt_cache_key",
-    "safety_identifier",
-    "service_tier",
-    "store",
-    "user",
+    *("cache_control", "id", "metadata", "prompt_cache_key"),
+    *("safety_identifier", "service_tier", "store", "user"),
 }
 
 

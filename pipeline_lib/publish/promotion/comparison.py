@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipeline_lib.engines.identity import model_identity
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.trained import trained_on
 from pipeline_lib.publish.promotion import wording
@@ -197,14 +197,11 @@ def _compute(workspace: Workspace) -> dict[str, int | float | None] | None:
     if not workspace.metrics.is_file():
         return None
     figures: Any = read_json(workspace.metrics)
-    try:
+    fault, remedy = "has no compute of the loop", "run `reasonloop report` there"
+    wrong = (KeyError, TypeError, ValidationError)
+    with errors_at(workspace.metrics, *wrong, fault=fault, remedy=remedy):
         loop = figures["compute"]["loop"]
         return Cost(making={name: loop[name] for name in wording.MAKING}).making
-    except (KeyError, TypeError, ValidationError) as error:
-        raise BadInputError(
-            f"{workspace.metrics}: has no compute of the loop ({reason_of(error)}); run `reasonloop "
-            "report` there"
-        ) from error
 
 
 def _require_same_conditions(candidate: Evaluated, reference: Evaluated) -> None:

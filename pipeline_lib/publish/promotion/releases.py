@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError, ReasonloopError
@@ -34,10 +34,8 @@ Tables = tuple[pathlib.Path, pathlib.Path, pathlib.Path]
 """The sealed tables of an evaluation: problems, paths and verdicts."""
 
 
-class Cost(BaseModel):
+class Cost(BaseModel, extra="forbid", frozen=True):
     """The cost of using a policy and of making it; None where it is unknown."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     seconds_per_1000_paths: float | None = None
     """Worker seconds of the evaluation's draw."""
@@ -57,10 +55,8 @@ class Evaluated:
     cost: Cost
 
 
-class Facts(BaseModel):
+class Facts(BaseModel, extra="forbid", frozen=True):
     """What is recorded about a release when it is approved."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     policy: str
     """Digest of the weights."""
@@ -79,10 +75,8 @@ class Facts(BaseModel):
     cost: Cost
 
 
-class Record(BaseModel):
+class Record(BaseModel, extra="forbid", frozen=True):
     """``release/record.json``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
     number: int

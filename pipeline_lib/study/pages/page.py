@@ -185,13 +185,7 @@ def _point_tables(study: Study) -> Iterator[Table]:
         yield Table(
             caption=f"Scores with {100 * study.level:g} % intervals, and tokens per problem",
             columns=(
-                "arm",
-                "measure",
-                "score",
-                "drawn",
-                "prompt",
-                "critical path",
-                "longest",
+                *("arm", "measure", "score", "drawn", "prompt", "critical path", "longest"),
                 "problems",
             ),
             rows=tuple((*_row(one, bounds), *_costs(one), count(one.n)) for one in costly),

@@ -5,16 +5,16 @@ sequence, and ``settings.json`` the params and the seed.
 """
 
 import pathlib
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.problems.countdown import splits
 from pipeline_lib.process_pool import results_of
-from pipeline_lib.records import Row
+from pipeline_lib.records import Problem, Row
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import read_checked, write_json, write_json_lines
 from pipeline_lib.store.folders import (
@@ -27,7 +27,7 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
 from pipeline_lib.systems.apr.countdown.lines import KINDS
 from pipeline_lib.systems.apr.countdown.traces import trace_rows
-from pipeline_lib.systems.apr.problem_lines import ProblemLine, ThreadProblem, WordsLine
+from pipeline_lib.systems.apr.problem_lines import row_of_problem
 from pipeline_lib.systems.apr.words import parts
 
 KIND = "adaptive-data"
@@ -42,10 +42,8 @@ Progress = Callable[[int, int], None]
 """Called with the shards done and their total."""
 
 
-class DataSettings(BaseModel):
+class DataSettings(BaseModel, extra="forbid", frozen=True):
     """Params and seed of a data folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     data: AprDataParams
     seed: int
@@ -89,8 +87,7 @@ def generate_data(
     (output / MANIFEST_NAME).unlink(missing_ok=True)
     with replaced(output / _PROBLEMS) as fresh:
         for split, some in problems.items():
-            rows = [problem.model_dump(mode="json") for problem in some]
-            write_json_lines(fresh / f"{split}.jsonl", rows)
+            write_json_lines(fresh / f"{split}.jsonl", map(row_of_problem, some))
         manifests.seal(fresh, kind=_PROBLEMS_KIND, key=key)
     write_json(output / SETTINGS_NAME, settings.model_dump(mode="json"))
     counts = _write_traces(output, problems["train"], settings, key, workers, progress)
@@ -108,7 +105,7 @@ def _is_unfinished(output: pathlib.Path) -> bool:
     return manifests.read_manifest(problems).kind == _PROBLEMS_KIND
 
 
-def _draw_problems(settings: DataSettings) -> dict[Split, Sequence[ThreadProblem]]:
+def _draw_problems(settings: DataSettings) -> Mapping[Split, Sequence[Problem]]:
     params = settings.data
     # The test split does not depend on the sizes of the others, nor valid on the size of train.
     counts = {
@@ -122,11 +119,7 @@ def _draw_problems(settings: DataSettings) -> dict[Split, Sequence[ThreadProblem
             split: parts.questions(params.parts, split=split, seed=settings.seed, count=count)
             for split, count in counts.items()
         }
-    drawn = splits(params.countdown, seed=settings.seed, counts=counts)
-    return {
-        split: [ProblemLine(id=one.id, **asdict(one.gold)) for one in some]
-        for split, some in drawn.items()
-    }
+    return splits(params.countdown, seed=settings.seed, counts=counts)
 
 
 def trace_kinds(params: AprDataParams) -> Sequence[str]:
@@ -136,7 +129,7 @@ def trace_kinds(params: AprDataParams) -> Sequence[str]:
 
 def _write_traces(
     output: pathlib.Path,
-    problems: Sequence[ThreadProblem],
+    problems: Sequence[Problem],
     settings: DataSettings,
     key: str,
     workers: int,
@@ -159,7 +152,7 @@ def _write_traces(
     return counts
 
 
-_Shard = tuple[pathlib.Path, str, int, Sequence[ThreadProblem], DataSettings, str]
+_Shard = tuple[pathlib.Path, str, int, Sequence[Problem], DataSettings, str]
 
 
 def _write_shard(shard: _Shard) -> None:
@@ -173,10 +166,9 @@ def _write_shard(shard: _Shard) -> None:
     shards.write_shard(folder, index, rows, counts=counts, **where)
 
 
-def _rows_of(problem: ThreadProblem, kind: str, settings: DataSettings) -> list[Row]:
-    if isinstance(problem, WordsLine):
+def _rows_of(problem: Problem, kind: str, settings: DataSettings) -> list[Row]:
+    if not isinstance(problem.gold, CountdownGold):
         return [*parts.trace_rows(problem, kind, settings.data.parts)]
-    assert isinstance(problem, ProblemLine)
     assert kind in KINDS
     return trace_rows(problem.id, problem.gold, kind, settings.data, seed=settings.seed)
 

@@ -3,7 +3,7 @@
 import pathlib
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
+from pydantic import BaseModel, Field, NonNegativeInt, model_validator
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.store.files import read_checked, write_json
@@ -12,10 +12,8 @@ from pipeline_lib.systems.apr.countdown import lines
 RECORD_NAME = "threads.json"
 
 
-class ThreadModelRecord(BaseModel):
+class ThreadModelRecord(BaseModel, extra="forbid", frozen=True):
     """Grammar, window and conditions of a model."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["parallel", "serial"]
     style: Literal["compact", "published", "parts", "tags"]
@@ -108,10 +106,8 @@ def _shown(condition: str) -> str:
 _NAME = "conditions.json"
 
 
-class ChosenConditions(BaseModel):
+class ChosenConditions(BaseModel, extra="forbid", frozen=True):
     """One for each kind of model; 0 is no condition."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     parallel: NonNegativeInt
     """Children per spawn."""

@@ -1,127 +1,79 @@
 """Problems of threads in files of JSON lines: Countdown, or questions in words with a gold of any kind."""
 
 import pathlib
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictInt,
-    StrictStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, Field, StrictStr
 
-from pipeline_lib.errors import BadInputError, first_fault
-from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.kinds.kind import DistinctIds, Gold, Name
+from pipeline_lib.errors import BadInputError, errors_at
+from pipeline_lib.kinds.countdown import COUNTDOWN, CountdownGold
+from pipeline_lib.kinds.kind import DistinctIds, Name
 from pipeline_lib.kinds.math import MATH
-from pipeline_lib.kinds.table import KINDS
-from pipeline_lib.problems.countdown import NAME, problem_id, question_of
+from pipeline_lib.kinds.table import find_kind
+from pipeline_lib.problems.countdown import NAME, question_of
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.store.files import numbered_json_lines
 
 
-class ThreadProblem(Protocol):
-    """A problem that is evaluated or trained on."""
-
-    @property
-    def id(self) -> str:
-        """Distinct in its file."""
-
-    @property
-    def question(self) -> str:
-        """As asked."""
-
-    @property
-    def gold(self) -> Gold:
-        """The reference that decides its answers."""
-
-    def row(self) -> Row:
-        """As the row of a `Problem`."""
-
-    @property
-    def model_dump(self) -> Callable[..., dict[str, Any]]:
-        """Makes its line."""
-
-
-class ProblemLine(BaseModel):
-    """A line with a problem of Countdown."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    id: str
-    numbers: tuple[StrictInt, ...] = Field(min_length=2)
-    target: StrictInt
-
-    @property
-    def gold(self) -> CountdownGold:
-        """The problem."""
-        return CountdownGold(numbers=self.numbers, target=self.target)
-
-    @property
-    def question(self) -> str:
-        """The id of the problem where numbers and target name it."""
-        return problem_id(tuple(sorted(self.numbers)), self.target)
-
-    def row(self) -> Row:
-        """As the row of a `Problem`, with sorted numbers."""
-        gold = CountdownGold(numbers=tuple(sorted(self.numbers)), target=self.target)
-        question = question_of(gold.numbers, gold.target)
-        return Problem(id=self.id, question=question, gold=gold, source=NAME).row()
-
-
-class WordsLine(BaseModel):
-    """A line with a question in words; its other keys are the gold of its kind, and facts of whoever made it."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-
+class _Line(BaseModel, frozen=True):
     id: Name
-    question: StrictStr = Field(min_length=1)
-    kind: StrictStr = MATH.name
-
-    @model_validator(mode="after")
-    def _gold(self) -> "WordsLine":
-        if self.kind not in KINDS:
-            raise ValueError(f"kind={self.kind!r}: expected one of {', '.join(KINDS)}")
-        _ = self.gold
-        return self
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """The further keys."""
-        return self.model_extra or {}
-
-    @property
-    def gold(self) -> Gold:
-        """The gold."""
-        gold: Gold = KINDS[self.kind].read_line(self.facts)
-        return gold
-
-    def row(self) -> Row:
-        """As the row of a `Problem`."""
-        return Problem(id=self.id, question=self.question, gold=self.gold, source="words").row()
+    question: Annotated[StrictStr, Field(min_length=1)] | None = None
 
 
-def read_problems(path: pathlib.Path) -> list[ThreadProblem]:
-    """The problems of a JSON-lines file; a line with a question is one in words.
+def countdown_problem(name: str, gold: CountdownGold) -> Problem:
+    """A problem of Countdown: prompts have the numbers in the order of the gold, the question has them sorted."""
+    question = question_of(tuple(sorted(gold.numbers)), gold.target)
+    return Problem(id=name, question=question, gold=gold, source=NAME)
+
+
+def with_sorted_numbers(problem: Problem) -> Problem:
+    """The problem as other systems pose it."""
+    gold = problem.gold
+    if not isinstance(gold, CountdownGold):
+        return problem
+    return replace(problem, gold=replace(gold, numbers=tuple(sorted(gold.numbers))))
+
+
+def problem_of_row(row: Mapping[str, Any], *, where: str) -> Problem:
+    """The problem of a line; one with a question is in words, and its further keys are its columns.
+
+    Raises:
+        BadInputError: the line cannot be used.
+    """
+    kind = find_kind(row.get("kind", MATH.name), where=where)
+    with errors_at(where, unnamed="gold"):
+        line = _Line.model_validate(row)
+        if line.question is None:
+            gold = COUNTDOWN.read_line(row)
+            if len(gold.numbers) < 2:
+                raise BadInputError("numbers: give at least 2")
+            return countdown_problem(line.id, gold)
+        words = Problem(
+            id=line.id, question=line.question, gold=kind.read_line(row), source="words"
+        )
+    own = row_of_problem(words)
+    return replace(words, columns={name: row[name] for name in row if name not in own})
+
+
+def row_of_problem(problem: Problem) -> Row:
+    """The line of a problem."""
+    if isinstance(problem.gold, CountdownGold):
+        return {"id": problem.id, **asdict(problem.gold)}
+    asked = {"id": problem.id, "question": problem.question, "kind": problem.kind.name}
+    return {**asked, **problem.kind.write_line(problem.gold), **problem.columns}
+
+
+def read_problems(path: pathlib.Path) -> list[Problem]:
+    """The problems of a JSON-lines file.
 
     Raises:
         BadInputError: a missing file, a malformed line, or an id that occurs twice, with its line.
     """
-    problems: list[ThreadProblem] = []
+    problems = []
     ids = DistinctIds()
-    for number, value in numbered_json_lines(path):
-        in_words = "question" in value
-        expected = "id, question and gold" if in_words else "id, numbers and target"
-        try:
-            problem = (WordsLine if in_words else ProblemLine).model_validate(value)
-        except ValidationError as error:
-            raise BadInputError(
-                f"{path}:{number}: {first_fault(error)}; expected {expected}"
-            ) from error
-        ids.add(problem.id, path=path, number=number)
-        problems.append(problem)
+    for number, row in numbered_json_lines(path):
+        problems.append(problem_of_row(row, where=f"{path}:{number}"))
+        ids.add(problems[-1].id, path=path, number=number)
     return problems

@@ -6,17 +6,17 @@ the root thread after each join, and ``sub_calls``, for each spawn the ``trace_d
 """
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, Field, StrictInt, StrictStr, model_validator
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import line_error
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.params.paths import CountdownParams
 from pipeline_lib.store import manifests, shards
-from pipeline_lib.store.files import digest_file, read_json, write_json, write_json_lines
+from pipeline_lib.store.files import digest_file, read_checked, write_json, write_json_lines
 from pipeline_lib.store.folders import check_output_folder, replaced
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
@@ -33,26 +33,28 @@ from pipeline_lib.systems.apr.data_folder import (
     traces_folder,
 )
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
-from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.problem_lines import countdown_problem, row_of_problem
 
 _WINDOW = 4096
 """Tokens of a sequence of the released models."""
 
 
-class _Calls(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+class _Calls(BaseModel, extra="ignore", frozen=True):
     main_calls: tuple[StrictStr, ...] = Field(min_length=1)
     sub_calls: tuple[tuple["_Calls", ...], ...] = ()
 
 
-class _Item(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
+class _Item(BaseModel, extra="ignore", frozen=True):
     nums: tuple[StrictInt, ...] = Field(min_length=2)
     target: StrictInt
     trace_dict: _Calls | None = None
     search_path: StrictStr = ""
+
+    @model_validator(mode="after")
+    def _has_trace(self) -> "_Item":
+        if self.trace_dict is None and not self.search_path:
+            raise ValueError("neither trace_dict nor search_path")
+        return self
 
 
 def import_traces(
@@ -64,7 +66,7 @@ def import_traces(
         BadInputError: an item that cannot be used, with its place, or ``output`` holds something else.
     """
     check_output_folder(output, kind=KIND)
-    items = [*_items(source)]
+    items = _items(source)
     kind: Kind = "serial" if items[0].trace_dict is None else "parallel"
     sizes = {len(item.nums) for item in items}
     if len(sizes) > 1:
@@ -79,7 +81,9 @@ def import_traces(
         train_problems=len(items),
     )
     problems = [
-        ProblemLine(id=f"{source.stem}-{place}", numbers=item.nums, target=item.target)
+        countdown_problem(
+            f"{source.stem}-{place}", CountdownGold(numbers=item.nums, target=item.target)
+        )
         for place, item in enumerate(items)
     ]
     rows = [
@@ -91,7 +95,7 @@ def import_traces(
     with replaced(output) as fresh:
         for split in SPLITS:
             some = problems if split == "train" else []
-            write_json_lines(problem_file(fresh, split), [one.model_dump() for one in some])
+            write_json_lines(problem_file(fresh, split), map(row_of_problem, some))
         write_json(fresh / SETTINGS_NAME, DataSettings(data=data, seed=0).model_dump(mode="json"))
         shards.write_table(traces_folder(fresh, kind), rows, kind=TRACES_KIND, key=key)
         counts = {f"{kind}_problems": len(items), f"{kind}_rows": len(rows)}
@@ -108,18 +112,11 @@ def import_traces(
     return manifest
 
 
-def _items(source: pathlib.Path) -> Iterator[_Item]:
-    content = read_json(source)
-    if not isinstance(content, list) or not content:
-        raise BadInputError(f"{source}: no JSON list of traces")
-    for place, item in enumerate(content):
-        try:
-            found = _Item.model_validate(item)
-        except ValidationError as error:
-            raise line_error(error, where=f"{source}: item {place}") from None
-        if found.trace_dict is None and not found.search_path:
-            raise BadInputError(f"{source}: item {place}: neither trace_dict nor search_path")
-        yield found
+def _items(source: pathlib.Path) -> list[_Item]:
+    items = read_checked(source, list[_Item], remedy="give a JSON list of traces")
+    if not items:
+        raise BadInputError(f"{source}: no traces")
+    return items
 
 
 def _trace(item: _Item) -> Trace:

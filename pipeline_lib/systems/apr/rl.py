@@ -23,23 +23,18 @@ from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams
+from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.store.checkpoints import work_folder
+from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.folders import check_output_folder
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.manifests import Manifest
-from pipeline_lib.systems.apr.data_folder import check_data, problem_file, read_settings
-from pipeline_lib.systems.apr.evaluation.problem_source import check_fit
-from pipeline_lib.systems.apr.model_record import (
-    RECORD_NAME,
-    ThreadModelRecord,
-    choose_condition,
-    read_record,
-)
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem, read_problems
+from pipeline_lib.systems.apr.evaluation.problem_source import ProblemSource, check_fit, read_source
+from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord, choose_condition
 from pipeline_lib.systems.apr.rollouts import check_room
-from pipeline_lib.systems.apr.task import Row, ThreadTask, digest_named, load_named
-from pipeline_lib.systems.apr.tasks import task_of
+from pipeline_lib.systems.apr.task import Row, ThreadTask, load_named
+from pipeline_lib.systems.apr.tasks import record_of, task_of
 from pipeline_lib.systems.apr.threads import Role, Root
 from pipeline_lib.systems.apr.training_draws import ThreadDraws, open_engine
 from pipeline_lib.train.offline.bucketed_sft import TokenRow
@@ -52,6 +47,8 @@ from pipeline_lib.train.weights import policies
 
 _TEMPERATURE = 1.0
 """Of sampling, and of the log-probabilities in the loss."""
+_MOST_TOKENS = 512
+"""Of one draw of a language model that was not trained on threads, as in an evaluation."""
 _SPEED_WEIGHT = 0.5
 _SPEED_LIMIT = 0.2
 """Share of tokens off the critical path above which the reward `speed` grows no more."""
@@ -174,7 +171,7 @@ _PHASE = "rl"
 
 def train_by_rl(  # noqa: PLR0913 - what a training depends on
     model: pathlib.Path,
-    data: pathlib.Path,
+    data: pathlib.Path | ProblemSource,
     output: pathlib.Path,
     rl: AprRlParams,
     *,
@@ -187,9 +184,9 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     trackers: Trackers | None = None,
     replaces: bool = False,
 ) -> Manifest:
-    """Train ``model`` on rollouts of the training problems in ``data``; a finished training is reused.
+    """Train ``model`` on rollouts of the training problems in ``data``, or of those given; a finished one is reused.
 
-    ``model`` is written by `reasonloop apr train`, or by this function. An interrupted training resumes; after
+    ``model`` is written by `reasonloop apr train`, or by this function, or is any language model. An interrupted training resumes; after
     ``max_seconds`` it stops once a checkpoint is written. With ``replaces`` the model of another training in ``output`` is replaced, not refused.
 
     Raises:
@@ -201,14 +198,13 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
     if not rl.steps:
         raise BadInputError("apr.rl.steps=0: nothing to train; give at least 1")
     check_output_folder(output, kind=policies.KIND)
-    record = read_record(model)
-    digest = check_data(data).digest
-    problems = read_problems(problem_file(data, "train"))
-    check_fit(model, record, problems, style=read_settings(data).data.form)
+    record = record_of(model, None, most_tokens=_MOST_TOKENS)
+    source = read_source(data, None, "train") if isinstance(data, pathlib.Path) else data
+    problems = source.problems
+    check_fit(model, record, problems, style=source.style)
     if len(problems) < rl.prompts:
         raise BadInputError(
-            f"apr.rl.prompts={rl.prompts}: {data} has {len(problems)} training problems; "
-            "generate more, or lower it"
+            f"apr.rl.prompts={rl.prompts}: there are {len(problems)} training problems; give more, or lower it"
         )
     grammar = None if rl.grammar is None else load_named(rl.grammar, key="apr.rl.grammar")
     of_tokenizer = partial(task_of, record, verify=verify, grammar=grammar)
@@ -226,9 +222,8 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
             "seed": seed,
         },
         inputs={
-            "data": digest,
+            "problems": digest_json([one.row() for one in problems]),
             "model": model_identity(str(model)),
-            **{name: digest_named(name) for name in (rl.rollout, rl.grammar) if name is not None},
         },
     )
     finished = finished_training(output, key=key, replaces=replaces)
@@ -246,11 +241,13 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
         deadline=None if max_seconds is None else start + max_seconds,
     )
     with ExitStack() as stack:
-        draws = ThreadDraws(problems=by_prompt, task_of=of_tokenizer)
+        draws = ThreadDraws(
+            problems=by_prompt, task_of=of_tokenizer, most_tokens=record.most_tokens
+        )
         if rl.rollouts == "endpoint":
             adapter = open_engine(stack, str(model), serve, lora, context.work)
             draws = replace(draws, at=adapter, concurrency=serve.concurrency)
-        source = ThreadRollouts(
+        rollouts = ThreadRollouts(
             rollouts_of=draws if own is None else partial(own, problems=by_prompt),
             rl=rl,
             window=record.window,
@@ -258,7 +255,7 @@ def train_by_rl(  # noqa: PLR0913 - what a training depends on
             encode=lambda _tokenizer, text: task.tokens.encode(task.wire(text)),
         )
         return run_phases(
-            [make_phase(rows, source, rl, lora, kind=record.kind)],
+            [make_phase(rows, rollouts, rl, lora, kind=record.kind)],
             str(model),
             output,
             context=context,
@@ -295,7 +292,7 @@ def make_phase(
 def prompt_rows(
     model: pathlib.Path,
     record: ThreadModelRecord,
-    problems: Sequence[ThreadProblem],
+    problems: Sequence[Problem],
     rl: AprRlParams,
     task: ThreadTask,
 ) -> list[Row]:

@@ -5,14 +5,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.running_engine import attach
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.kinds.countdown import CountdownGold
-from pipeline_lib.kinds.kind import line_error
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.systems.apr.countdown import lines
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar, read_problem
@@ -74,10 +71,8 @@ def rollout_fun(  # noqa: PLR0913 - the published signature
         if tokens is None:
             raise BadInputError(f"window={window}: needs the tokenizer of the served model")
         check_room(roots, tokens, wire=bos_token.__add__, window=window)
-    try:
+    with errors_at("server_url or max_workers"):
         serve = ServeParams(engine="url", url=server_url, concurrency=max_workers)
-    except ValidationError as error:
-        raise line_error(error, where="server_url or max_workers") from None
     client = OpenAIModel(
         endpoint=attach(serve, by_chat=False).endpoint,
         serve=serve,

@@ -5,13 +5,13 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from pydantic import BaseModel, Field, StrictStr
 
 from pipeline_lib.engines.chat_model import ChatModel, Decoding
 from pipeline_lib.engines.client.client import OpenAIModel, ServerChat
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import DistinctIds, Name, line_error
+from pipeline_lib.errors import BadInputError, errors_at
+from pipeline_lib.kinds.kind import DistinctIds, Name
 from pipeline_lib.records import Row
 from pipeline_lib.store.files import digest_json, numbered_json_lines, write_json_lines
 from pipeline_lib.store.journal import open_journal
@@ -138,10 +138,8 @@ def answer_row(rollout: Rollout) -> Row:
     }
 
 
-class _Asked(BaseModel):
+class _Asked(BaseModel, extra="allow", frozen=True):
     """A line of a file of questions; further keys go on to the output."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     id: Name
     question: StrictStr = Field(min_length=1)
@@ -156,10 +154,8 @@ def read_questions(path: pathlib.Path) -> dict[str, Row]:
     ids = DistinctIds()
     found: dict[str, Row] = {}
     for number, row in numbered_json_lines(path):
-        try:
+        with errors_at(f"{path}:{number}"):
             line = _Asked.model_validate(row)
-        except ValidationError as error:
-            raise line_error(error, where=f"{path}:{number}") from None
         ids.add(line.id, path=path, number=number)
         found[line.id] = line.model_dump()
     if not found:

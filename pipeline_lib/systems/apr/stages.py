@@ -9,15 +9,25 @@ same command resumes a broken run.
     reasonloop apr run --workspace /tmp/trial --set apr.sft.tokens=4000000
 """
 
+from functools import partial
+
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.loading import is_data_set
 from pipeline_lib.systems.stage import Run, Stage, System
 
-_TRAIN = ("pipeline_lib.systems.apr.work.train",)
 _TRAINING = ("seed", "apr.model", "apr.sft")
 _TRAINED = ("data/apr", "models/apr-parallel", "models/apr-serial")
 _CHOSEN = ("reports/apr-valid",)
 _AFTER_RL = ("models/apr-parallel-rl", "models/apr-serial-rl", "models/apr-terse-rl")
-_RL = ("pipeline_lib.systems.apr.work.rl",)
+_trained = partial(
+    Stage, modules=("pipeline_lib.systems.apr.work.train",), inputs=("data/apr",), trains=True
+)
+_reinforced = partial(
+    Stage,
+    modules=("pipeline_lib.systems.apr.work.rl",),
+    params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
+    trains=True,
+)
 
 APR = System(
     name="apr",
@@ -30,36 +40,27 @@ APR = System(
             params=("seed", "apr.data"),
             outputs=("data/apr",),
         ),
-        Stage(
+        _trained(
             name="apr-train",
             summary="Train the model that spawns threads.",
-            modules=_TRAIN,
             function="train",
-            inputs=("data/apr",),
             params=_TRAINING,
             outputs=("models/apr-parallel",),
-            trains=True,
         ),
-        Stage(
+        _trained(
             name="apr-serial",
             summary="Train the serial model that it is compared with.",
-            modules=_TRAIN,
             function="train_serial",
-            inputs=("data/apr",),
             params=_TRAINING,
             outputs=("models/apr-serial",),
-            trains=True,
             beside="apr-train",
         ),
-        Stage(
+        _trained(
             name="apr-terse",
             summary="Train the serial model that writes calculations alone, on questions in parts.",
-            modules=_TRAIN,
             function="train_terse",
-            inputs=("data/apr",),
             params=(*_TRAINING, "apr.data.task"),
             outputs=("models/apr-terse",),
-            trains=True,
             beside="apr-train",
         ),
         Stage(
@@ -72,36 +73,27 @@ APR = System(
             outputs=_CHOSEN,
             trains=True,
         ),
-        Stage(
+        _reinforced(
             name="apr-rl",
             summary="Train the model that spawns threads on rollouts of its own.",
-            modules=_RL,
             function="train_parallel",
             inputs=("data/apr", "models/apr-parallel", *_CHOSEN),
-            params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
             outputs=("models/apr-parallel-rl",),
-            trains=True,
         ),
-        Stage(
+        _reinforced(
             name="apr-serial-rl",
             summary="Train the serial model on rollouts of its own.",
-            modules=_RL,
             function="train_serial",
             inputs=("data/apr", "models/apr-serial", *_CHOSEN),
-            params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
             outputs=("models/apr-serial-rl",),
-            trains=True,
             beside="apr-rl",
         ),
-        Stage(
+        _reinforced(
             name="apr-terse-rl",
             summary="Train the terse serial model on rollouts of its own.",
-            modules=_RL,
             function="train_terse",
             inputs=("data/apr", "models/apr-terse", *_CHOSEN),
-            params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
             outputs=("models/apr-terse-rl",),
-            trains=True,
             beside="apr-rl",
         ),
         Stage(
@@ -135,8 +127,13 @@ def check_run(run: Run, *, draws: bool) -> None:
     del draws  # the embedded engine is always installed
     from pipeline_lib.systems.apr.task import load_named  # noqa: PLC0415 - read with every command
 
-    params = run.params.apr
+    params, dataset = run.params.apr, run.params.prepare.dataset
     data, rl = params.data, params.rl
+    if not is_data_set(dataset):
+        raise BadInputError(
+            f"prepare.dataset={dataset}: apr run trains on traces of its own problems; a task of yours is for `reasonloop "
+            "apr rl` and `apr evaluate`"
+        )
     if (data.task == "parts") != (params.model.base is not None):
         raise BadInputError(
             f"apr.data.task={data.task} with apr.model.base={params.model.base}: questions in words are for a language "

@@ -1,15 +1,13 @@
 """The seam between models of threads and what they work on: Countdown, or questions in words."""
 
-import pathlib
-import pkgutil
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pipeline_lib.errors import BadInputError, reason_of
-from pipeline_lib.store.files import digest_file
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem
+from pipeline_lib.own.code import TASKS, find_function
+from pipeline_lib.own.program import imported
+from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.threads import Limits, Rollout, TextTokens, ThreadGrammar
 
 Row = dict[str, Any]
@@ -46,11 +44,11 @@ class ThreadTask(Protocol):
     def wire(self, text: str) -> str:
         """The prompt of a text, as it is sent."""
 
-    def prompt(self, problem: ThreadProblem, condition: str) -> str:
+    def prompt(self, problem: Problem, condition: str) -> str:
         """The text of a parent before its first draw, with ``condition`` before it."""
 
     def judge(
-        self, rollouts: Sequence[Rollout], problems: Mapping[str, ThreadProblem]
+        self, rollouts: Sequence[Rollout], problems: Mapping[str, Problem]
     ) -> list[Judged | str]:
         """The verdicts on rollouts, in their order, or the reasons why there is none; ``problems`` by `Root.problem_id`.
 
@@ -105,23 +103,13 @@ def counts_of(rollout: Rollout) -> Row:
 
 
 def load_named(name: str, *, key: str) -> Any:
-    """The object ``module:name``, of an installed module or of one in the current folder.
+    """The object ``FILE.py:name`` or ``module:name``, imported into this process: it is used for every token.
 
     Raises:
-        BadInputError: there is none.
+        BadInputError: there is none, or its file cannot be imported.
     """
-    if (here := str(pathlib.Path.cwd())) not in sys.path:
-        sys.path.append(here)
+    found = find_function(name, key=key, group=TASKS)
     try:
-        return pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadInputError(
-            f"{key}={name}: {reason_of(error)}; give module:name of this folder or of an installed package"
-        ) from error
-
-
-def digest_named(name: str) -> str:
-    """Digest of the file of the module in ``module:name``, for the key of a training."""
-    file = sys.modules[name.partition(":")[0]].__file__
-    assert file is not None
-    return digest_file(pathlib.Path(file))
+        return getattr(imported(found.source.file, found.source.module), found.name)
+    except Exception as error:
+        raise BadInputError(f"{key}={name}: cannot be imported: {reason_of(error)}") from error

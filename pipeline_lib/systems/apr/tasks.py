@@ -10,10 +10,10 @@ from pipeline_lib.engines.pretrained import chat_format_of, load_tokenizer
 from pipeline_lib.engines.tokens import decode_completion, encode_completion
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.countdown.grammar import CountdownGrammar
 from pipeline_lib.systems.apr.countdown.task import CountdownTask
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord, read_record
-from pipeline_lib.systems.apr.problem_lines import WordsLine
 from pipeline_lib.systems.apr.task import ThreadTask
 from pipeline_lib.systems.apr.threads import TextTokens, ThreadGrammar
 from pipeline_lib.systems.apr.words.grammars import PointerGrammar, TagGrammar
@@ -36,7 +36,10 @@ def task_of(
     verify: VerifyParams,
     grammar: ThreadGrammar | None = None,
 ) -> ThreadTask:
-    """The task of a model with ``record``; ``grammar`` takes the place of a language model's own."""
+    """The task of a model with ``record``; ``grammar`` takes the place of a language model's own.
+
+    A grammar of the user's is told of in the user's prompts, if at all.
+    """
     if record.style in {"compact", "published"}:
         return CountdownTask(
             grammar=CountdownGrammar(style="compact" if record.style == "compact" else "published"),
@@ -44,7 +47,7 @@ def task_of(
             is_bare=(record.kind, record.style) == ("serial", "published"),
         )
     task = words_task(record, tokenizer, verify)
-    return task if grammar is None else replace(task, grammar=grammar)
+    return task if grammar is None else replace(task, grammar=grammar, is_trained=True)
 
 
 def words_task(
@@ -111,7 +114,7 @@ def record_of(
     )
 
 
-def worked_examples(problems: Sequence[WordsLine], params: "PartsParams") -> tuple[str, str]:
+def worked_examples(problems: Sequence[Problem], params: "PartsParams") -> tuple[str, str]:
     """Turns with the traces of ``problems`` before a question, and with one child of each before a part."""
     turns = child_turns = ""
     for place, problem in enumerate(problems):

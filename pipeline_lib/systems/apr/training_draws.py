@@ -17,7 +17,7 @@ from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem
+from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.rollouts import make_roots
 from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
@@ -36,13 +36,15 @@ _BATCH = 512
 class ThreadDraws:
     """Rows of `rollout_fun`, drawn with the current weights of a model and judged."""
 
-    problems: Mapping[str, ThreadProblem]
+    problems: Mapping[str, Problem]
     """By their prompts."""
     task_of: Callable[["PreTrainedTokenizerBase"], ThreadTask]
     at: StepAdapter[OpenAIModel] | None = None
     """A served engine; None: the model draws in this process, in its memory."""
     concurrency: int = UNBOUNDED
     """Draws in flight."""
+    most_tokens: int | None = None
+    """Of one draw; None: as the window has room for."""
 
     def __call__(
         self,
@@ -78,7 +80,9 @@ class ThreadDraws:
                     grammar=task.grammar,
                     draws=draws,
                     wire=task.wire,
-                    decoding=Decoding(temperature=temperature, max_new_tokens=window),
+                    decoding=Decoding(
+                        temperature=temperature, max_new_tokens=self.most_tokens or window
+                    ),
                     slots=asyncio.Semaphore(self.concurrency),
                     seed=seed,
                     tokens=task.tokens,

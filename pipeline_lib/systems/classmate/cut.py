@@ -20,6 +20,7 @@ from itertools import product
 
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.kinds.own import OwnGold
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random
 from pipeline_lib.verify.answer_text import fenced_blocks, plain
@@ -176,7 +177,14 @@ def first_leaks(chains: Sequence[Chain], verifier: Verifier) -> list[int | None]
 
 
 def _marked(chain: Chain) -> int | None:
-    return next((place for place, step in enumerate(chain.steps) if _MARKER.search(step)), None)
+    """The first step with a marker, or with the answer of a task of the user's, which may be judged in no other form."""
+    problem = chain.problem
+    answer = problem.kind.show_gold(problem.gold) if isinstance(problem.gold, OwnGold) else ""
+    is_new = bool(answer) and not _stands_in(answer, problem.question)
+    for place, step in enumerate(chain.steps):
+        if _MARKER.search(step) or (is_new and _stands_in(answer, step)):
+            return place
+    return None
 
 
 def _texts(chain: Chain) -> Iterator[tuple[int, str, bool]]:
@@ -201,6 +209,8 @@ def _candidates(problem: Problem, step: str, known: list[str]) -> Iterator[str]:
     elif isinstance(problem.gold, MathGold):
         for one in dict.fromkeys(_answers(problem.gold.answer, step)):
             yield f"\\boxed{{{one}}}"
+    elif isinstance(problem.gold, OwnGold):
+        yield step
     else:
         yield from (f"```\n{block.content}\n```" for block in fenced_blocks(step))
 
@@ -222,7 +232,7 @@ def _answers(gold: str, step: str) -> Iterator[str]:
     if leading_number(_MONEY.sub("", normalize(gold))) is not None:
         yield from _NUMBER.findall(text)
     words = _TEXT_COMMAND.sub(r"\1", gold).strip()
-    if re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE):
+    if _stands_in(words, text):
         yield gold
     wanted = {*_NUMBER.findall(gold)}
     for run in _FORMULA.findall(text):
@@ -230,3 +240,7 @@ def _answers(gold: str, step: str) -> Iterator[str]:
             span = _CONNECTIVE_ENDS.sub("", part.strip())
             if wanted and {*_NUMBER.findall(span)} == wanted:
                 yield f"\\{span[:-1]}\\}}" if span[:1] == "{" and span[-1:] == "}" else span
+
+
+def _stands_in(words: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE) is not None

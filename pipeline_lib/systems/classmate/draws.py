@@ -16,7 +16,7 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.records import Problem
@@ -36,10 +36,8 @@ from pipeline_lib.verify.dispatch import Verifier
 _FILE = "classmates.json"
 
 
-class TrainedPeers(BaseModel):
+class TrainedPeers(BaseModel, frozen=True):
     """The peers of a training, and what their success was used for."""
-
-    model_config = ConfigDict(frozen=True)
 
     identities: dict[str, str]
     """By name; see `peer_identity`."""

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.engines.running_engine import check_model
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.trained import seen_in_training, trained_on
 from pipeline_lib.records import Problem, Row
@@ -89,11 +89,9 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         check_output(reports / name)
     chosen = chosen_controls([*policies], controls)
     for name, model in policies.items():
-        try:
+        with errors_at(name):
             check_model(model)
             load_tokenizer(model)
-        except BadInputError as error:
-            raise BadInputError(f"{name}: {error}") from error
     named = (*params.classmate.classmate_model_name_or_path_list, *params.classmate.held_out)
     check_readable(named, problems)
     if not peers:

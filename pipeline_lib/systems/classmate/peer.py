@@ -53,12 +53,10 @@ class Peer(Protocol):
     @property
     def name(self) -> str:
         """Its name in figures and reports."""
-        ...
 
     @property
     def identity(self) -> str:
         """Digest of model, engine and settings; part of the key of a training."""
-        ...
 
     def answer(
         self, questions: Sequence[Question], decoding: Decoding, *, timeout_s: float
@@ -71,7 +69,6 @@ class Peer(Protocol):
             PeerFailedError: there is no answer within ``timeout_s`` seconds; the peer starts again for
                 the next call.
         """
-        ...
 
 
 class Peers:

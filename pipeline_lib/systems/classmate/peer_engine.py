@@ -17,7 +17,7 @@ from pipeline_lib.engines.pretrained import load_chat_format, load_tokenizer
 from pipeline_lib.engines.running_engine import check_model
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.engines.tokens import encode_completion
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.prompts import render
@@ -100,14 +100,12 @@ def check_peer(peer: PeerParams) -> PeerParams:
             f"classmate {peer.name}: serve.budget_tokens and serve.budget_money do not limit a peer; leave them out, "
             "and lower classmate.train.steps, num_return_sequences or max_new_tokens"
         )
-    try:
+    with errors_at(f"classmate {peer.name}"):
         check_engine(serve)
         is_external = engine_named(serve.engine).is_external
         source = serve.tokenizer if is_external else peer.model
         if source is not None:
             check_model(source)
-    except BadInputError as error:
-        raise BadInputError(f"classmate {peer.name}: {error}") from error
     if source is None:
         raise BadInputError(
             f"classmate {peer.name}: a server does not continue an opened assistant turn; set serve.tokenizer to the "

@@ -7,7 +7,7 @@ from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.engines.running_engine import check_model
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.classmate import ClassmateParams, PeerParams
 from pipeline_lib.params.train import TrainParams
 from pipeline_lib.params.whole import Params
@@ -38,10 +38,8 @@ def check_settings(params: Params) -> None:
     _check_unused(classmate.train)
     check_data_set(classmate.prepare)
     if classmate.bootstrap.model is not None:
-        try:
+        with errors_at("classmate.bootstrap"):
             check_model(classmate.bootstrap.model)
-        except BadInputError as error:
-            raise BadInputError(f"classmate.bootstrap: {error}") from error
     if classmate.classmate_model_name_or_path_list or classmate.made_peers:
         check_method(classmate, classmate.train)
     if (precision := classmate.train.lora.quantize) != "none":
@@ -62,10 +60,8 @@ def check_peers(classmate: ClassmateParams) -> None:
             )
     # Last, since a hub id is looked up: what only looks like one is found before the first training.
     for peer in (*training, *held_out):
-        try:
+        with errors_at(f"classmate {peer.name}"):
             load_tokenizer(peer.serve.tokenizer or peer.model)
-        except BadInputError as error:
-            raise BadInputError(f"classmate {peer.name}: {error}") from error
 
 
 def _weights(peer: PeerParams) -> tuple[str, str | None]:
@@ -112,4 +108,8 @@ def _check_unused(train: TrainParams) -> None:
     if train.control:
         raise BadInputError(
             "classmate.train.control=true: the control is classmate-plain; set false"
+        )
+    if train.rewards:
+        raise BadInputError(
+            "classmate.train.rewards: the reward is the verdict and the peers' success; leave it out"
         )

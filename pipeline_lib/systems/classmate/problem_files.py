@@ -8,6 +8,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.code import CODE
 from pipeline_lib.kinds.countdown import COUNTDOWN
 from pipeline_lib.kinds.math import MATH
+from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.program import PROGRAM
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems.data_set import source_identity
@@ -21,7 +22,7 @@ from pipeline_lib.store.reuse import Unit, make_folder
 from pipeline_lib.store.workspace import SPLITS
 from pipeline_lib.telemetry import record_event
 
-KINDS = (COUNTDOWN, MATH, CODE, PROGRAM)
+KINDS = (COUNTDOWN, MATH, CODE, PROGRAM, OWN)
 """Of problems whose chains `first_leaks` reads answers in; a grid can be stated in ways that it does not read."""
 _KIND = "problems"
 
@@ -41,9 +42,7 @@ def make_problems(
     )
 
     def fill(fresh: pathlib.Path) -> dict[str, float]:
-        splits = _load(params, seed=seed)
-        for text in _notes(splits).values():
-            record_event(root, "note", text=text)
+        splits = _load(params, seed=seed, say=lambda text: record_event(root, "note", text=text))
         for split in SPLITS:
             write_json_lines(_file(fresh, split), [one.row() for one in getattr(splits, split)])
         return dict(splits.report.drawn)
@@ -60,23 +59,18 @@ def read_problems(folder: pathlib.Path, split: str) -> list[Problem]:
 def load_problems(
     params: PrepareParams, split: str, *, seed: int, say: Callable[[str], None] = lambda _: None
 ) -> list[Problem]:
-    """The same problems, loaded or generated anew; a split that is smaller than wanted is said.
+    """The same problems, loaded or generated anew; splits that are smaller than wanted are said.
 
     Raises:
         BadInputError: as `make_problems`.
     """
-    splits = _load(params, seed=seed)
-    if (note := _notes(splits).get(split)) is not None:
-        say(note)
-    return list(getattr(splits, split))
+    return list(getattr(_load(params, seed=seed, say=say), split))
 
 
-def _notes(splits: Splits) -> dict[str, str]:
-    return split_notes(asdict(splits.report), section="classmate.prepare")
-
-
-def _load(params: PrepareParams, *, seed: int) -> Splits:
+def _load(params: PrepareParams, *, seed: int, say: Callable[[str], None]) -> Splits:
     splits = checked_splits(params, seed=seed)
+    for text in split_notes(asdict(splits.report), section="classmate.prepare").values():
+        say(text)
     kinds = {problem.kind for split in SPLITS for problem in getattr(splits, split)}
     for kind in kinds:
         if kind not in KINDS:

@@ -21,7 +21,7 @@ from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.engines.known.engine import Launch
 from pipeline_lib.engines.known.table import check_installed
 from pipeline_lib.engines.launch.process import EngineProcess
-from pipeline_lib.errors import BadInputError, ReasonloopError, reason_of
+from pipeline_lib.errors import BadInputError, ReasonloopError, errors_at, reason_of
 from pipeline_lib.params.classmate import PeerParams
 from pipeline_lib.systems.classmate.peer import PeerFailedError, Question
 from pipeline_lib.systems.classmate.peer_engine import check_placed, opened_peer, peer_identity
@@ -164,10 +164,8 @@ def check_machine(peers: Sequence[PeerParams]) -> None:
     """Refuse peers for which this machine lacks GPUs, CPUs or an engine."""
     check_placed(peers, visible_gpus(), os.cpu_count() or 1, place="this machine")
     for peer in peers:
-        try:
+        with errors_at(f"classmate {peer.name}"):
             check_installed(peer.serve)
-        except BadInputError as error:
-            raise BadInputError(f"classmate {peer.name}: {error}") from error
 
 
 @contextmanager

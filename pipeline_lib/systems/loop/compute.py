@@ -36,7 +36,8 @@ def read_compute(
         tokens (once per forward and backward pass), sampled tokens with their prompts, trained and all weights.
         Seconds are of the run's processes and its verifiers, without servers, and None if part of the work was not
         done in this workspace: DVC brings results from a remote or into the temporary folder of an experiment, but
-        no events. ``seconds``, ``peak_mib`` (of the largest process) and ``tokens`` are by stage; stages may overlap.
+        no events. ``seconds``, ``peak_mib`` (of the largest process) and ``tokens``, those of a model that judges
+        included, are by stage; stages may overlap.
     """
     events = read_events(workspace.root)
     names = {f"round-{number}" for number in range(1, rounds + 1)}
@@ -44,6 +45,13 @@ def read_compute(
     own = [event for event in events if event.get("draw") in {None, *names}]
     seconds, peaks = stage_seconds(own), stage_peaks(own)
     trained = manifests.read_manifest(workspace.control) if control else None
+    rounds_drawn = [workspace.round_folders(number + 1) for number in range(rounds)]
+    evaluated = [workspace.evaluation(name) for name in drawn]
+    tokens = {
+        "sample": _tokens(one.paths for one in rounds_drawn),
+        "verify": _tokens(one.verdicts for one in rounds_drawn),
+        "evaluate": _tokens(table for one in evaluated for table in (one.paths, one.verdicts)),
+    }
     return {
         "loop": _loop(workspace, events, rounds=rounds),
         "control": trained and _spent(events, [trained], [trained]),
@@ -52,10 +60,7 @@ def read_compute(
             "total": total_seconds([event for event in own if event.get("stage") in _STAGES]),
         },
         "peak_mib": {stage: peak for stage, peak in peaks.items() if stage in _STAGES},
-        "tokens": {
-            "sample": _tokens(workspace.round_folders(n + 1).paths for n in range(rounds)),
-            "evaluate": _tokens(workspace.evaluation(name).paths for name in drawn),
-        },
+        "tokens": {stage: spent for stage, spent in tokens.items() if any(spent.values())},
     }
 
 
@@ -106,7 +111,7 @@ def _spent(
 def _tokens(tables: Iterable[pathlib.Path]) -> dict[str, int]:
     counts = [manifests.read_manifest(table).counts for table in tables]
     return {
-        kind: int(sum(count[f"{kind}_tokens"] for count in counts))
+        kind: int(sum(count.get(f"{kind}_tokens", 0) for count in counts))
         for kind in ("prompt", "completion")
     }
 

@@ -4,7 +4,7 @@ import pathlib
 
 from pipeline_lib.engines.known.table import check_own_engine
 from pipeline_lib.engines.running_engine import attach, check_model
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import GENERATED
 from pipeline_lib.problems.splits import evaluation_problems, make_splits
@@ -64,7 +64,5 @@ def _check_model(model: str) -> None:
             f"bootstrap.model: {model} is a GGUF model; convert it with "
             "`reasonloop import-model FILE --output FOLDER`, and give FOLDER"
         )
-    try:
+    with errors_at("bootstrap.model"):
         check_model(model)
-    except BadInputError as error:
-        raise BadInputError(f"bootstrap.model: {error}") from error

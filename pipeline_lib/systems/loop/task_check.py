@@ -2,10 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.killable.client import Lost
 from pipeline_lib.own.calls import Call, OwnCode
 from pipeline_lib.own.code import Source, names_of
 from pipeline_lib.params.whole import Params
@@ -85,22 +83,13 @@ def _given(task: Source, params: Params) -> Iterator[tuple[Problem, str, bool]]:
     with OwnCode(task, params.verify.own) as code:
         [result] = code.call([Call(function=_VALIDATE)])
     where = f"{task.file.name}: validate()"
-    if result.failure is not None:
-        failure = result.failure
-        raise BadInputError(f"{where}: {failure.value if isinstance(failure, Lost) else failure}")
-    for number, one in enumerate(_listed(result.value, where), 1):
+    for number, one in enumerate(result.rows(where), 1):
         if not (isinstance(one, list) and len(one) == 3 and isinstance(one[1], str)):
             raise BadInputError(
                 f"{where} item {number}: expected a problem, a text, and True or False"
             )
         problem, text, is_right = one
         yield problem_of(task, problem, f"{where} item {number}"), text, bool(is_right)
-
-
-def _listed(value: Any, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise BadInputError(f"{where}: expected items, got {type(value).__name__}")
-    return value
 
 
 def _solutions(splits: Mapping[str, Sequence[Problem]]) -> Iterator[tuple[Problem, str, bool]]:

@@ -34,7 +34,9 @@ def verify(shard: Shard[Draw]) -> None:
         with pooled_verifier(draw.run.params.verify) as verifier:
             verdicts = judge_paths(paths, _problems(shard, paths), verifier)
         counts = Counter(verdict.status.value for verdict in verdicts)
-        return Rows(rows=verdict_rows(paths, verdicts), counts=counts)
+        for place, name in enumerate(("prompt_tokens", "completion_tokens")):
+            counts[name] = sum(verdict.judge_tokens[place] for verdict in verdicts)
+        return Rows(rows=verdict_rows(paths, verdicts), counts=+counts)
 
     # Verdicts depend on the paths of the shard, on the golds and on the verifier.
     inputs = {

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from pipeline_lib.engines.chat_model import ChatModel
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import DistinctIds, Name, line_error
+from pipeline_lib.errors import BadInputError, errors_at
+from pipeline_lib.kinds.kind import DistinctIds, Name
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.lines import Turns
 from pipeline_lib.records import Row
@@ -72,17 +72,12 @@ def read_questions(path: pathlib.Path) -> list[tuple[Question, Row]]:
     ids = DistinctIds()
     found: list[tuple[Question, Row]] = []
     for number, row in numbered_json_lines(path):
-        where = f"{path}:{number}"
-        try:
+        with errors_at(f"{path}:{number}"):
             line = _Line.model_validate(row)
-        except ValidationError as error:
-            raise line_error(error, where=where) from None
+            further = line.model_extra or {}
+            if taken := sorted(_OUTPUT_FIELDS & further.keys()):
+                raise BadInputError(f"{taken[0]}: the output has a field of this name; rename it")
         ids.add(line.id, path=path, number=number)
-        further = line.model_extra or {}
-        if taken := sorted(_OUTPUT_FIELDS & further.keys()):
-            raise BadInputError(
-                f"{where}: {taken[0]}: the output has a field of this name; rename it"
-            )
         turns, responses = messages_of(line.messages), line.responses or ()
         question = Question(id=line.id, conversation=turns, responses=responses)
         found.append((question, {"request_id": row["id"], **further}))

@@ -14,11 +14,11 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, StrictStr, ValidationError
+from pydantic import BaseModel, Field, StrictStr
 
 from pipeline_lib.engines.chat_model import Completion
-from pipeline_lib.errors import BadInputError, suggestion
-from pipeline_lib.kinds.kind import DistinctIds, Kind, Name, line_error
+from pipeline_lib.errors import BadInputError, errors_at, suggestion
+from pipeline_lib.kinds.kind import DistinctIds, Kind, Name
 from pipeline_lib.kinds.table import KINDS
 from pipeline_lib.params.evaluate import Strategy, StrategyParams
 from pipeline_lib.params.pacore import Final, PacoreParams
@@ -203,15 +203,11 @@ def weights_by_accuracy(
     scores: dict[str, list[float]] = defaultdict(list)
     with open_verifier(params.verify) as verifier:
         for number, row in numbered_json_lines(source):
-            try:
+            where, gold = f"{source}:{number}", {"kind": params.pacore.kind, **row}
+            with errors_at(where):
                 drawn = _responses(_Rounds.model_validate(row), round_number)
-            except ValidationError as error:
-                raise line_error(error, where=f"{source}:{number}") from None
-            gold = {"kind": params.pacore.kind, **row}
             lines = [
-                parse_line(
-                    gold | {"text": one.content, "model": one.model}, where=f"{source}:{number}"
-                )
+                parse_line(gold | {"text": one.content, "model": one.model}, where=where)
                 for one in drawn
             ]
             for one, verdict in zip(drawn, judge_lines(lines, verifier), strict=True):
@@ -256,20 +252,14 @@ def _read(
     questions: dict[str, _Question] = {}
     ids = DistinctIds()
     for number, row in numbered_json_lines(source):
-        where = f"{source}:{number}"
-        try:
+        with errors_at(f"{source}:{number}"):
             line = (_Rounds if "request_id" in row else _Text).model_validate(row)
-        except ValidationError as error:
-            raise line_error(error, where=where) from None
-        if isinstance(line, _Text) and line.id is not None:
-            ids.add(line.id, path=source, number=number)
-        try:
             if isinstance(line, _Text):
                 _add_text(questions, line, kind, score_of)
             else:
                 _add_rounds(questions, line, kind, score_of, round_number)
-        except BadInputError as error:
-            raise BadInputError(f"{where}: {error}") from None
+        if isinstance(line, _Text) and line.id is not None:
+            ids.add(line.id, path=source, number=number)
     if not questions:
         raise BadInputError(f'{source}: no texts; give lines {{"problem_id", "text"}}')
     return questions

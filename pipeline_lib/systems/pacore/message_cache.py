@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, Field, StrictStr, ValidationError
+from pydantic import BaseModel, Field
 
 from pipeline_lib.engines.chat_model import Conversation, Message, Role
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.kinds.kind import DistinctIds, Name, Text, line_error
+from pipeline_lib.errors import BadInputError, errors_at
+from pipeline_lib.kinds.kind import DistinctIds, Name, Text
 from pipeline_lib.kinds.table import find_kind, kind_of
 from pipeline_lib.problems.lines import Turn, Turns
 from pipeline_lib.records import Problem, Row
@@ -52,7 +52,6 @@ class CachedQuestion:
 
 class _Line(BaseModel, extra="ignore", frozen=True):
     id: Name | None = None
-    kind: StrictStr | None = None
     conversation: Turns
     responses: Texts
     ground_truth: Name
@@ -81,11 +80,10 @@ def _read_published(path: pathlib.Path, kind: str) -> list[CachedQuestion]:
     ids = DistinctIds()
     for number, row in numbered_json_lines(path):
         where = f"{path}:{number}"
-        try:
+        own = find_kind(row.get("kind") or kind, where=where)
+        with errors_at(where):
             line = _Line.model_validate(row)
-            gold = find_kind(line.kind or kind, where=where).read_line({"gold": line.ground_truth})
-        except ValidationError as error:
-            raise line_error(error, where=where) from None
+            gold = own.read_line({"gold": line.ground_truth})
         name = line.id or f"line-{number}"
         ids.add(name, path=path, number=number)
         turns = messages_of(line.conversation)

@@ -17,7 +17,6 @@ from pipeline_lib.systems.pacore.worker_pool import WorkerPool
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verify.answer_text import strip_reasoning
 from pipeline_lib.verify.dispatch import AnswerBook, Verifier, open_verifier
-from pipeline_lib.verify.judges import answer_form
 
 _SHOWN_CHARACTERS = 60
 _TOKENS = 1024
@@ -87,7 +86,7 @@ def make_setting(
         form=PromptForm(
             chat_format=chat_format,
             fits=partial(leaves_room, tokens=decoding.max_new_tokens),
-            message_of=message_of(params),
+            message_of=message_of(params, verifier),
         ),
         decoding=decoding,
         last_decoding=replace(
@@ -124,6 +123,7 @@ def identity_of(engine: ChatModel, params: Params) -> list[object]:
         chat_format.digest if chat_format else None,
         params.seed,
         params.pacore.model_dump(mode="json", include=_INFERENCE),
+        *([params.verify.code_digest] if params.verify.answer else []),
     ]
 
 
@@ -170,10 +170,10 @@ def _decoding(params: PacoreParams, max_new_tokens: int) -> Decoding:
     )
 
 
-def message_of(params: PacoreParams) -> Callable[[str], str | None]:
+def message_of(params: PacoreParams, verifier: Verifier) -> Callable[[str], str | None]:
     """The compaction of a text; it reads what the model wrote, never a prompt."""
     if params.compaction is Compaction.ANSWER:
-        form = answer_form(KINDS[params.kind])
+        form = verifier.answer_form(KINDS[params.kind])
         assert form is not None  # by the check of the params
         return form
     return lambda text: strip_reasoning(text).strip() or None

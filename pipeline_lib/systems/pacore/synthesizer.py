@@ -31,7 +31,7 @@ from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_p
 from pipeline_lib.train.online.rollouts import PathSource
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.tracking.trackers import trackers_beside
-from pipeline_lib.verify.dispatch import judge_texts, open_verifier
+from pipeline_lib.verify.dispatch import judge_texts, open_verifier, pooled_verifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,11 @@ def _prompt_form(base: str, params: Params) -> PromptForm:
         tokens = len(encode_prompt(tokenizer, prompt))
         return context is None or tokens + most <= context
 
-    return PromptForm(chat_format=chat_format, fits=fits, message_of=message_of(params.pacore))
+    def message(text: str) -> str | None:
+        with pooled_verifier(params.verify) as verifier:
+            return message_of(params.pacore, verifier)(text)
+
+    return PromptForm(chat_format=chat_format, fits=fits, message_of=message)
 
 
 def _through(

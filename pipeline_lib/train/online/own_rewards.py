@@ -8,20 +8,18 @@ Whatever else happens is None too, with its cause in the log: a path without a r
 
 import itertools
 import logging
-import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline_lib.killable.client import Lost
 from pipeline_lib.own.calls import Call, OwnCode, Result
 from pipeline_lib.own.code import REWARDS, find_function
 from pipeline_lib.params.paths import OwnLimits
 from pipeline_lib.params.train import RewardParams
 from pipeline_lib.records import Problem
 from pipeline_lib.train.online.rewards import RewardFunction, Rewards
-from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Item, Verifier
 
 _log = logging.getLogger(__name__)
@@ -40,23 +38,17 @@ def own_rewards(
     Raises:
         BadInputError: a function cannot be found; at its first call, that its file cannot be imported.
     """
-    functions: list[RewardFunction] = []
-    for one in listed:
+
+    def reward(one: RewardParams) -> RewardFunction:
         if one.function is None:
-            functions.append(verified)
-            continue
+            return verified
         found = find_function(one.function, key="train.rewards.function", group=REWARDS)
         code = stack.enter_context(OwnCode(found.source, limits))
-        functions.append(
-            OwnReward(
-                name=one.name,
-                function=found.name,
-                call=code.call,
-                problems=problems,
-                verifier=verifier,
-            )
+        return OwnReward(
+            name=one.name, function=found.name, code=code, problems=problems, verifier=verifier
         )
-    return Rewards(functions=functions, weights=[one.weight for one in listed])
+
+    return Rewards(functions=[*map(reward, listed)], weights=[one.weight for one in listed])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +57,7 @@ class OwnReward:
 
     name: str
     function: str
-    call: Callable[[Sequence[Call]], list[Result]]
+    code: OwnCode
     problems: Mapping[str, Problem]
     """By id."""
     verifier: Verifier
@@ -87,59 +79,49 @@ class OwnReward:
         **_: Any,
     ) -> list[float | None]:
         """The rewards of a draw."""
-        lost = failed or [False] * len(completions)
-        items = [
-            Item(gold=self.problems[name].gold, text=text)
-            for name, text in zip(problem_id, completions, strict=True)
-        ]
-        verdicts = self.verifier.judge(items)
-        drawn = [place for place in range(len(items)) if not lost[place]]
+        asked = [self.problems[name] for name in problem_id]
+        verdicts = self.verifier.judge(
+            [Item(gold=one.gold, text=text) for one, text in zip(asked, completions, strict=True)]
+        )
+        drawn = [place for place in range(len(asked)) if not (failed and failed[place])]
         groups = [[*group] for _, group in itertools.groupby(drawn, key=problem_id.__getitem__)]
-        calls = [self._call_of(group, completions, problem_id, verdicts) for group in groups]
-        rewards: list[float | None] = [None] * len(items)
-        for group, result in zip(groups, self.call(calls), strict=True):
+        calls = []
+        for group in groups:
+            problems = [asked[place] for place in group]
+            names = dict.fromkeys(name for one in problems for name in one.columns)
+            columns = {name: [one.columns.get(name) for one in problems] for name in names}
+            judged = {"problems": problems, "verdicts": [verdicts[place] for place in group]}
+            texts = [completions[place] for place in group]
+            calls.append(
+                Call(
+                    function=self.function,
+                    args=[texts],
+                    options=columns | judged,
+                    shares=len(group),
+                )
+            )
+        rewards: list[float | None] = [None] * len(asked)
+        for group, result in zip(groups, self.code.call(calls), strict=True):
             for place, reward in zip(group, self._read(result, len(group)), strict=True):
                 rewards[place] = reward
         nulls = [rewards[place] is None for place in drawn]
         log_metric(f"rewards/{self.name}/not_scored", sum(nulls) / max(len(nulls), 1))
         return rewards
 
-    def _call_of(
-        self,
-        group: Sequence[int],
-        completions: Sequence[str],
-        problem_id: Sequence[str],
-        verdicts: Sequence[Verdict],
-    ) -> Call:
-        problems = [self.problems[problem_id[place]] for place in group]
-        names = dict.fromkeys(name for problem in problems for name in problem.columns)
-        return Call(
-            function=self.function,
-            args=[[completions[place] for place in group]],
-            options={
-                **{name: [one.columns.get(name) for one in problems] for name in names},
-                "problems": problems,
-                "verdicts": [verdicts[place] for place in group],
-            },
-            shares=len(group),
-        )
-
     def _read(self, result: Result, count: int) -> list[float | None]:
-        if result.failure is not None:
-            failure = result.failure
-            self._tell(failure.value if isinstance(failure, Lost) else failure)
+        cause = result.failure
+        if cause is None and not (isinstance(result.value, list) and len(result.value) == count):
+            cause = f"it returned no list of {count} rewards for {count} completions"
+        if cause is not None:
+            self._tell(cause)
             return [None] * count
-        if not isinstance(result.value, list) or len(result.value) != count:
-            self._tell(f"it returned no list of {count} rewards for {count} completions")
-            return [None] * count
-        return [self._reward(value) for value in result.value]
+        return [*map(self._reward, result.value)]
 
     def _reward(self, value: Any) -> float | None:
-        if value is None:
-            return None
-        if isinstance(value, bool | int | float) and math.isfinite(value):
+        if isinstance(value, bool | int | float) and abs(value) <= sys.float_info.max:
             return float(value)
-        self._tell(f"it returned {value!r}, which is no finite number and not None")
+        if value is not None:
+            self._tell(f"it returned {value!r}, which is no finite number and not None")
         return None
 
     def _tell(self, cause: str) -> None:

@@ -15,9 +15,9 @@ from pipeline_lib.verify.dispatch import Item, Verifier
 
 RewardFunction = Callable[..., list[float | None]]
 """A reward for each path, None for none. Called once per draw with keywords by TRL's names: ``prompts``,
-``completions`` (texts) and ``completion_ids``; the columns of the rows and ``failed``; the further columns of the
-problems; ``trainer_state``, whose ``global_step`` counts the optimizer steps before the draw;
-``log_metric(name, value)``. Others may follow.
+``completions`` (texts) and ``completion_ids``; the columns of the rows and ``failed``; ``trainer_state``,
+whose ``global_step`` counts the optimizer steps before the draw; ``log_metric(name, value)``. Others may
+follow.
 """
 
 

@@ -49,7 +49,6 @@ class PathSource(Protocol):
         ``prompts`` are rendered, special tokens included; ``model`` is the policy, unwrapped, with adapters if it has
         any; ``step`` counts optimizer steps. A second draw at one step gives other paths.
         """
-        ...
 
 
 RolloutFunc = Callable[[Sequence[str], Any], dict[str, list[Any]]]

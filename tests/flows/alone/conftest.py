@@ -1,12 +1,15 @@
-"""Commands that serve, in forks of the session's fork server."""
+"""Commands that serve, in forks of the session's fork server; the packages as a wheel."""
 
 import pathlib
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
 
+from benchmarks.lib.repository import REPOSITORY
 from tests.flows.fork_server import ForkServer
 from tests.waiting import until
 
@@ -64,3 +67,43 @@ def serve(reasonloop, tmp_path_factory) -> Iterator[Callable[..., Serving]]:
     for serving in started:
         if serving.process.poll() is None:
             serving.end(signal.SIGTERM)
+
+
+PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+OFFLINE = ("--no-deps", "--no-index")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory) -> pathlib.Path:
+    """The wheel of the tracked files as they are now."""
+    copy, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    names = (
+        "reasonloop",
+        "flows",
+        "tasks",
+        "pipeline_lib",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    )
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z", *names],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\0")
+    for name in filter(None, tracked):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        (copy / name).write_bytes((REPOSITORY / name).read_bytes())
+    build = [*PIP, "wheel", *OFFLINE, "--no-build-isolation", "--wheel-dir", folder, copy]
+    subprocess.run(build, check=True)
+    return next(folder.iterdir())
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, tmp_path_factory) -> pathlib.Path:
+    """The packages as the wheel installs them, without the libraries."""
+    folder = tmp_path_factory.mktemp("installed")
+    subprocess.run([*PIP, "install", *OFFLINE, "--target", folder, wheel], check=True)
+    return folder

@@ -1,7 +1,6 @@
 """`reasonloop doctor`: each check on a machine that passes it and on one that does not."""
 
 import json
-import pathlib
 import resource
 import subprocess
 import sys
@@ -112,35 +111,6 @@ def test_a_work_pool_needs_a_worker(prefect_server, client, reasonloop):
             worker.wait(60)
     finally:
         client.delete_work_pool("night")
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> pathlib.Path:
-    """The packages as a wheel installs them, without the libraries."""
-    copy, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
-    names = (
-        "reasonloop",
-        "flows",
-        "tasks",
-        "pipeline_lib",
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-    )
-    tracked = subprocess.run(
-        ["git", "ls-files", "-z", *names],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split("\0")
-    for name in filter(None, tracked):
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        (copy / name).write_bytes((REPOSITORY / name).read_bytes())
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    options = ["--no-deps", "--no-index", "--no-build-isolation"]
-    subprocess.run([*pip, *options, "--target", folder, copy], check=True)
-    return folder
 
 
 def installed_command(installed, environment, folder, *arguments):

@@ -10,7 +10,7 @@ from pipeline_lib.params.paths import CountdownParams, VerifyParams
 from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.systems.apr.model_record import read_record
-from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.problem_lines import countdown_problem
 from pipeline_lib.systems.apr.tasks import task_of
 from tests.unit.engines.served_model import served
 from tests.unit.systems.apr.learned_model import SOLVED, save_record, shared_model, trace
@@ -29,7 +29,7 @@ def model(tmp_path_factory):
 def test_100_problems_have_equal_rollouts_in_process_and_over_http(model):
     """98 at least, on problems of which the model has learned two; the others part at a near tie."""
     problems = [
-        ProblemLine(id=str(place), numbers=one.gold.numbers, target=one.gold.target)
+        countdown_problem(str(place), one.gold)
         for place, one in enumerate(generate(CountdownParams(), seed=4, count=100))
     ]
     with served(model) as url:

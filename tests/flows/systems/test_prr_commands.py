@@ -60,7 +60,7 @@ def test_build_sudoku_and_maze(reasonloop, tmp_path):
         ("build-arc arc --output out --num-aug -1", "Must be >= 0"),
         ("build-arc arc --output out --max-side 31", "Must be <= 30"),
         ("build-arc arc --output arc/training", "holds other files"),
-        ("build-sudoku maze --output out", "train.csv:2: the question has 9 cells"),
+        ("build-sudoku maze --output out", "train.csv:2: 'question': 9 cells, expected 9 x 9"),
         ("build-sudoku sudoku --output out --subsample-size 0", "Must be >= 1"),
         ("build-maze arc --output out", "train.csv: no such file"),
     ],

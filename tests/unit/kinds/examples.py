@@ -72,7 +72,7 @@ EXAMPLES = {
     "own": Example(
         gold=own_gold("four"),
         line={"gold": "four"},
-        shown='"four"',
+        shown="four",
         right="four",
         wrong="five",
         no_answer="",

@@ -31,21 +31,12 @@ each_judged_kind = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def verifiers():
-    """The one of all kinds, and one of the user's."""
-    own = VerifyParams(verifier=f"{HOSTILE}:verify")
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        open_verifier(VerifyParams()) as first,
-        open_verifier(own) as second,
-    ):
+def verifier():
+    """Of a task as well, whose verifier is for its own problems alone."""
+    own = VerifyParams(verifier=f"{HOSTILE}:verify", of_task=True)
+    with pytest.MonkeyPatch.context() as patch, open_verifier(own) as opened:
         patch.setenv("REASONLOOP_TASKS", str(TASKS))
-        yield first, second
-
-
-@pytest.fixture
-def verifier(name, verifiers):
-    return verifiers[name == "own"]
+        yield opened
 
 
 def problem_of(name: str, **fields: str) -> Problem:

@@ -43,6 +43,27 @@ def test_a_task_says_what_the_params_do_not():
     assert [one.name for one in own.train.rewards] == ["verified"]
     assert own.prepare.prompt == "{word}?"
     assert params().train.rewards == ()
+    assert found.verify.of_task
+    assert not params(TASK, f"verify.verifier={TASK}:verify").verify.of_task
+
+
+def test_every_system_has_the_task():
+    """Its prompt and verifier in Classmate, its reward in the training of PaCoRe, its kind in PaCoRe's votes."""
+    found = params(TASK, f"classmate.prepare.dataset={TASK}", "pacore.train.method=grpo")
+    assert found.classmate.prepare.prompt == f"{TASK}:PROMPT"
+    assert found.classmate.prepare.code_digest
+    assert [one.function for one in found.pacore.train.rewards] == [f"{TASK}:reward"]
+    assert found.pacore.kind == "own"
+    assert found.train.rewards == found.classmate.train.rewards == ()
+    alone = load_params(overrides=[f"classmate.prepare.dataset={TASK}"])
+    assert (alone.prepare.prompt, alone.verify.verifier) == (None, f"{TASK}:verify")
+
+
+def test_two_tasks(tmp_path):
+    """Their verifiers would be one param."""
+    other = edited(tmp_path, "a", "a")
+    with pytest.raises(BadInputError, match=r"are two tasks"):
+        params(TASK, f"classmate.prepare.dataset={other}")
 
 
 def test_problems_and_prompts():
@@ -81,7 +102,7 @@ def test_what_changes_which_digest(tmp_path):
         return (
             found.prepare.code_digest,
             found.verify.code_digest,
-            found.train.rewards[0].code_digest,
+            found.train.code_digest,
         )
 
     before = digests(shutil.copy(TASK, tmp_path / "task.py"))

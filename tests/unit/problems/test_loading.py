@@ -228,7 +228,7 @@ def test_a_json_file_is_a_row_known_by_its_name(tmp_path: pathlib.Path):
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"), [("[1]", "JSON object, got list"), ("{", "not JSON")]
+    ("content", "complaint"), [("[1]", "Input should be a valid dictionary"), ("{", "not JSON")]
 )
 def test_a_json_file_that_is_no_row_is_named(tmp_path: pathlib.Path, content: str, complaint: str):
     """The error names file and reason."""

@@ -21,7 +21,7 @@ from pipeline_lib.params.train import LoraParams, Method, TrainParams, Variant
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.train.offline import dpo, sft
 from pipeline_lib.train.online import grpo
-from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
+from pipeline_lib.train.online.rewards import Rewards, make_verified_reward
 from pipeline_lib.train.phases import MakeTrainer, Phase, Schedule, TrainContext, run_phase
 from pipeline_lib.train.trainer_settings import TrainerSettings, silence_libraries
 from pipeline_lib.train.weights.policies import LOG_NAME, Policy, load_policy
@@ -91,7 +91,7 @@ def factory_of(
     return grpo.trainer_factory(
         [{"prompt": PROMPT, "problem_id": "p"}],
         TrainParams(**named, group_size=group_size, updates_per_rollout=updates),
-        rewards=verified_alone(make_verified_reward({"p": GOLD}, verifier), verifier),
+        rewards=Rewards(functions=[make_verified_reward({"p": GOLD}, verifier)], weights=[1.0]),
         make_rollouts=lambda _source: draw,
         max_new_tokens=LIMIT,
     )

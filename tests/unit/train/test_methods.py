@@ -42,7 +42,7 @@ SHARED = {
     *("micro_batch_size", "gradient_checkpointing", "warmup_fraction", "checkpoint_every", "lora")
 }
 """Params that a warm start shares with the last phase."""
-ELSEWHERE = {"method", "threads", "rollouts", "control"}
+ELSEWHERE = {"method", "threads", "rollouts", "control", "rewards", "code_digest"}
 """Params with an effect other than on a trainer's arguments."""
 
 TrainerArguments = Callable[..., list[dict[str, Any]]]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.countdown import lines
 from pipeline_lib.systems.apr.countdown.grammar import (
     CountdownGrammar,
@@ -12,7 +13,6 @@ from pipeline_lib.systems.apr.countdown.grammar import (
     is_right,
     read_claim,
 )
-from pipeline_lib.systems.apr.problem_lines import ProblemLine, ThreadProblem
 from pipeline_lib.systems.apr.task import Judged
 from pipeline_lib.systems.apr.threads import DEFAULT_LIMITS, End, Limits, Role, Rollout, TextTokens
 
@@ -33,23 +33,23 @@ class CountdownTask:
         """The text itself."""
         return text
 
-    def prompt(self, problem: ThreadProblem, condition: str) -> str:
+    def prompt(self, problem: Problem, condition: str) -> str:
         """The prompt of a root thread, with ``condition`` before it."""
-        assert isinstance(problem, ProblemLine)
-        state = root_state(problem)
+        state = root_state(problem.gold)
         return condition + (state if self.is_bare else "\n".join([lines.move("0"), state]))
 
     def judge(
-        self, rollouts: Sequence[Rollout], problems: Mapping[str, ThreadProblem]
+        self, rollouts: Sequence[Rollout], problems: Mapping[str, Problem]
     ) -> list[Judged | str]:
         """The claims of the parents, replayed."""
         golds = [problems[one.root.problem_id].gold for one in rollouts]
         return [judge_rollout(one, gold) for one, gold in zip(rollouts, golds, strict=True)]
 
 
-def root_state(problem: ProblemLine) -> str:
+def root_state(gold: object) -> str:
     """The line of a problem's state."""
-    return lines.state(problem.target, problem.numbers, [])
+    assert isinstance(gold, CountdownGold)
+    return lines.state(gold.target, gold.numbers, [])
 
 
 def judge_rollout(rollout: Rollout, gold: object) -> Judged | str:

@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.problems.countdown import problem_id
 from pipeline_lib.problems.trained import seen_in_training
 from pipeline_lib.process_pool import results_of
+from pipeline_lib.records import Problem
 from pipeline_lib.store.files import check_output, write_json_lines
 from pipeline_lib.store.journal import Journal, Piece, open_journal
 from pipeline_lib.study.attempts import write_attempts
@@ -41,7 +43,7 @@ from pipeline_lib.systems.apr.evaluation.study import (
     apr_study,
     rollout_attempts,
 )
-from pipeline_lib.systems.apr.problem_lines import ProblemLine, ThreadProblem
+from pipeline_lib.systems.apr.problem_lines import countdown_problem, with_sorted_numbers
 from pipeline_lib.systems.apr.task import Row, evaluated_row
 from pipeline_lib.systems.apr.threads import Role
 from pipeline_lib.systems.apr.words.task import GATES
@@ -122,7 +124,7 @@ def evaluate_models(
     )
     write_attempts(output / "attempts", list(rollout_attempts(study, drawn)))
     write_report(output / REPORT_NAME, study, drawn)
-    write_study(output, study, series, source.problems)
+    write_study(output, study, series, map(with_sorted_numbers, source.problems))
     return drawn
 
 
@@ -154,7 +156,7 @@ def _is_finished(piece: Piece | None) -> bool:
     )
 
 
-def _drawn(work: tuple[Plan, Sequence[ThreadProblem]]) -> list[Row]:
+def _drawn(work: tuple[Plan, Sequence[Problem]]) -> list[Row]:
     plan, group = work
     drawn = plan.draw(group)
     judged = plan.model.task.judge(drawn, {problem.id: problem for problem in group})
@@ -240,7 +242,7 @@ def _sequence(one: Row, outcome: str) -> ShownText:
 _PROBLEM = re.compile(r"\s*(\d{1,9}(?:\s*,\s*\d{1,9})+)\s*=\s*(\d{1,9})\s*", re.ASCII)
 
 
-def parse_problem(text: str) -> ProblemLine:
+def parse_problem(text: str) -> Problem:
     """The problem of a text such as ``3,5,12=27``.
 
     Raises:
@@ -252,10 +254,11 @@ def parse_problem(text: str) -> ProblemLine:
     # Sorted as in the data, where the same problem has the same id, hence the same seeds.
     numbers = tuple(sorted(int(number) for number in found[1].split(",")))
     target = int(found[2])
-    return ProblemLine(id=problem_id(numbers, target), numbers=numbers, target=target)
+    gold = CountdownGold(numbers=numbers, target=target)
+    return countdown_problem(problem_id(numbers, target), gold)
 
 
-def trace_problem(folder: pathlib.Path, problem: ProblemLine, setting: EvaluationSetting) -> Row:
+def trace_problem(folder: pathlib.Path, problem: Problem, setting: EvaluationSetting) -> Row:
     """The first rollout of ``problem``, with the seeds of an evaluation that has a problem of this id.
 
     Returns:

@@ -19,6 +19,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
+from pipeline_lib.records import Problem
 from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import code_digest
 from pipeline_lib.store.shards import split
@@ -27,11 +28,10 @@ from pipeline_lib.systems.apr.model_record import (
     ThreadModelRecord,
     choose_condition,
 )
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem
 from pipeline_lib.systems.apr.rollouts import check_room
 from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
-from pipeline_lib.systems.apr.task import ThreadTask
+from pipeline_lib.systems.apr.task import ThreadTask, load_named
 from pipeline_lib.systems.apr.tasks import record_of, task_of
 from pipeline_lib.systems.apr.threads import Rollout, Root, TextTokens
 
@@ -53,6 +53,8 @@ class ThreadModel:
     serve: ServeParams | None
     """The server that has it; None: it is drawn in process."""
     verify: VerifyParams
+    grammar: str | None = None
+    """Of a language model, in place of its own, as in ``apr.rl.grammar``."""
 
     @override
     def __getstate__(self) -> dict[str, Any]:
@@ -62,7 +64,8 @@ class ThreadModel:
     @functools.cached_property
     def task(self) -> ThreadTask:
         """Prompts, texts and verdicts; BadInputError without a tokenizer."""
-        return task_of(self.record, load_tokenizer(str(self.folder)), self.verify)
+        grammar = None if self.grammar is None else load_named(self.grammar, key="apr.rl.grammar")
+        return task_of(self.record, load_tokenizer(str(self.folder)), self.verify, grammar)
 
     @property
     def tokens(self) -> TextTokens:
@@ -149,6 +152,9 @@ class EvaluationSetting:
     evaluate: EvaluateParams
     verify: VerifyParams
     """Of answers in words."""
+    grammar: str | None = None
+    """Of all language models, in place of their own."""
+    grammar_digest: str | None = None
     max_tokens: int = 512
     """Of one draw of a language model that was not trained on threads."""
     seed: int
@@ -166,7 +172,7 @@ class Plan:
     chosen: ModelSetting
     prompt_condition: str
     """As written before a prompt."""
-    problems: Sequence[ThreadProblem]
+    problems: Sequence[Problem]
     setting: EvaluationSetting
 
     @property
@@ -178,11 +184,11 @@ class Plan:
         return serial or self.setting.samples
 
     @property
-    def groups(self) -> Sequence[Sequence[ThreadProblem]]:
+    def groups(self) -> Sequence[Sequence[Problem]]:
         """Problems whose rollouts are drawn together."""
         return split(self.problems, max(1, DRAWN_TOGETHER // self.samples))
 
-    def roots(self, problems: Sequence[ThreadProblem]) -> list[Root]:
+    def roots(self, problems: Sequence[Problem]) -> list[Root]:
         """The parents of ``problems``."""
         return [
             Root(
@@ -194,7 +200,7 @@ class Plan:
             for sample in range(self.samples)
         ]
 
-    def draw(self, problems: Sequence[ThreadProblem]) -> list[Rollout]:
+    def draw(self, problems: Sequence[Problem]) -> list[Rollout]:
         """The rollouts of ``problems``; see `ThreadModel.draw`."""
         return self.model.draw(
             self.roots(problems),
@@ -214,12 +220,13 @@ class Plan:
                 "model": model_identity(str(self.model.folder)),
                 "record": self.model.record.model_dump(mode="json"),
                 "condition": self.prompt_condition,
-                "problems": [problem.model_dump(mode="json") for problem in self.problems],
+                "problems": [problem.row() for problem in self.problems],
                 "samples": self.samples,
                 "temperature": self.chosen.temperature,
                 "first_success": setting.first_success,
                 "seed": setting.seed,
                 "url": serve.url if serve else None,
+                "grammar": setting.grammar_digest,
             }
         )
 
@@ -252,7 +259,13 @@ def _plans_of_model(
 ) -> list[Plan]:
     record = record_of(folder, source.examples, most_tokens=setting.max_tokens)
     check_fit(folder, record, source.problems, style=source.style)
-    model = ThreadModel(folder=folder, record=record, serve=setting.serve, verify=setting.verify)
+    model = ThreadModel(
+        folder=folder,
+        record=record,
+        serve=setting.serve,
+        verify=setting.verify,
+        grammar=setting.grammar,
+    )
     amounts = setting.children if record.kind == "parallel" else setting.tokens
     asked: Sequence[int | None] = amounts or [None]
     conditions = [choose_condition(folder, record, amount) for amount in asked]

@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.params.apr import PartsParams
+from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random
-from pipeline_lib.systems.apr.problem_lines import WordsLine
 from pipeline_lib.systems.apr.threads import Role
 from pipeline_lib.systems.apr.words.grammars import join_block
 from pipeline_lib.systems.apr.words.texts import ANSWER, END_SPAWN, SPAWN
@@ -32,74 +33,18 @@ NEW_WORDINGS = "wordings"
 _HELD_OUT = ("test", NEW_WORDINGS)
 _TEST_SHARE = 0.2
 """Of all number sets, reserved for the test splits."""
-_SMALLEST, _LARGEST = 10, 99
+_SMALLEST, _LARGEST = 10, 49
 """Values of parts; all have two digits, so that larger ones are found digit by digit."""
 
 _NAMES = [
-    "Ada",
-    "Ben",
-    "Carla",
-    "Dora",
-    "Emil",
-    "Felix",
-    "Greta",
-    "Hana",
-    "Ivo",
-    "Jonas",
-    "Kira",
-    "Luca",
-    "Mina",
-    "Noah",
-    "Olga",
-    "Pavel",
-    "Rosa",
-    "Sami",
-    "Tara",
-    "Vera",
-    "Wim",
-    "Zoe",
-    "Adrian",
-    "Agnes",
-    "Beatrice",
-    "Bernard",
-    "Cecilia",
-    "Clemens",
-    "Daniela",
-    "Dietrich",
-    "Eleanor",
-    "Ernesto",
-    "Fatima",
-    "Filippo",
-    "Gabriel",
-    "Georgia",
-    "Harriet",
-    "Ignacio",
-    "Ingrid",
-    "Jasper",
-    "Johanna",
-    "Katarina",
-    "Leopold",
-    "Lucinda",
-    "Marcel",
-    "Matilda",
-    "Natalia",
-    "Nikolai",
-    "Octavia",
-    "Oliver",
-    "Patricia",
-    "Quentin",
-    "Rafael",
-    "Rebecca",
-    "Sabrina",
-    "Sebastian",
-    "Theodor",
-    "Tobias",
-    "Ursula",
-    "Valentin",
-    "Veronika",
-    "Wilhelm",
-    "Xaver",
-    "Yolanda",
+    *("Ada", "Ben", "Carla", "Dora", "Emil", "Felix", "Greta", "Hana", "Ivo", "Jonas"),
+    *("Kira", "Luca", "Mina", "Noah", "Olga", "Pavel", "Rosa", "Sami", "Tara", "Vera"),
+    *("Wim", "Zoe", "Adrian", "Agnes", "Beatrice", "Bernard", "Cecilia", "Clemens"),
+    *("Daniela", "Dietrich", "Eleanor", "Ernesto", "Fatima", "Filippo", "Gabriel"),
+    *("Georgia", "Harriet", "Ignacio", "Ingrid", "Jasper", "Johanna", "Katarina"),
+    *("Leopold", "Lucinda", "Marcel", "Matilda", "Natalia", "Nikolai", "Octavia", "Oliver"),
+    *("Patricia", "Quentin", "Rafael", "Rebecca", "Sabrina", "Sebastian", "Theodor"),
+    *("Tobias", "Ursula", "Valentin", "Veronika", "Wilhelm", "Xaver", "Yolanda"),
 ]
 _THINGS = (
     *("apples", "books", "buttons", "candles", "cards", "coins", "cups", "eggs"),
@@ -141,12 +86,12 @@ class Part:
     value: int
 
 
-def questions(params: PartsParams, *, split: str, seed: int, count: int) -> list[WordsLine]:
-    """Distinct questions of a split; their facts are the values, steps and expressions of the parts.
+def questions(params: PartsParams, *, split: str, seed: int, count: int) -> list[Problem]:
+    """Distinct questions of a split; their columns are the values, steps and expressions of the parts.
 
     Question number n depends on the seed, the split and the ranges of ``params`` alone.
     """
-    found: dict[str, WordsLine] = {}
+    found: dict[str, Problem] = {}
     for index in itertools.count():
         if len(found) == count:
             break
@@ -155,7 +100,7 @@ def questions(params: PartsParams, *, split: str, seed: int, count: int) -> list
     return [*found.values()]
 
 
-def _question(params: PartsParams, draw: random.Random, split: str, seed: int) -> WordsLine:
+def _question(params: PartsParams, draw: random.Random, split: str, seed: int) -> Problem:
     def allowed(numbers: Sequence[int]) -> bool:
         share = child_random(seed, "number set", *sorted(numbers)).random()
         return (share < _TEST_SHARE) == (split in _HELD_OUT)
@@ -179,16 +124,17 @@ def _question(params: PartsParams, draw: random.Random, split: str, seed: int) -
         _ASKED[asked].format(thing=thing),
     ]
     question = "\n".join(lines)
-    return WordsLine.model_validate(
-        {
-            "id": f"{NAME}-{split}-{child_random(seed, question).randrange(1 << 48):012x}",
-            "question": question,
-            "gold": str(combined(asked, values)),
+    return Problem(
+        id=f"{NAME}-{split}-{child_random(seed, question).randrange(1 << 48):012x}",
+        question=question,
+        gold=MathGold(answer=str(combined(asked, values))),
+        source=NAME,
+        columns={
             "asked": asked,
             "values": values,
             "steps": [part.steps for part in parts],
             "expressions": [part.expression for part in parts],
-        }
+        },
     )
 
 
@@ -241,23 +187,28 @@ def combined(asked: str, values: Sequence[int]) -> int:
 
 
 def _last_steps(asked: str, values: Sequence[int]) -> list[str]:
-    """As ``sum of 34, 58``, ``58: 34+50=84+8=92``: each line has all that it needs, or ends the line before it.
+    """As ``sum of 34, 28``, ``28: 34+20=54+8=62``: each line has all that it needs, or ends the line before it.
 
-    A model of this size neither picks nor adds reliably numbers that it has not written beside each other.
+    A model of this size neither picks nor adds reliably numbers that it has not written beside each other, and finds a
+    largest or smallest number by one comparison at a time.
     """
     listed = f"of {', '.join(map(str, values))}"
     if asked == "sum":
         sums = itertools.accumulate(values)
         return [f"sum {listed}", *itertools.starmap(_added, zip(sums, values[1:], strict=False))]
-    most, fewest = max(values), min(values)
-    steps = [f"largest {listed}={most}"]
+    steps = [f"largest {listed}: {_so_far(values, max)}"]
     if asked == "difference":
-        steps += [f"smallest {listed}={fewest}", _added(most, -fewest)]
+        steps += [f"smallest {listed}: {_so_far(values, min)}", _added(max(values), -min(values))]
     return steps
 
 
+def _so_far(values: Sequence[int], better: Callable[[int, int], int]) -> str:
+    """As ``34, 48, 48`` for the largest of 34, 48 and 21."""
+    return ", ".join(map(str, itertools.accumulate(values, better)))
+
+
 def _added(total: int, value: int) -> str:
-    """Tens and ones one after another, a value below 0 taken away: ``58: 34+50=84+8=92``."""
+    """Tens and ones one after another, a value below 0 taken away: ``28: 34+20=54+8=62``."""
     sign, size = ("-" if value < 0 else "+"), abs(value)
     written = f"{size}: {total}"
     for one in filter(None, (size // 10 * 10, size % 10)):
@@ -275,6 +226,8 @@ _FACTS_MESSAGE = "Write calculations, each with its result."
 
 
 _STEPS_A_FACT = 4
+_SUM_OF = 5
+"""Single steps go up to the sum of so many values."""
 
 
 def _facts(params: PartsParams, draw: random.Random) -> str:
@@ -290,13 +243,17 @@ def _facts(params: PartsParams, draw: random.Random) -> str:
 
 def _step(draw: random.Random) -> str:
     while True:
-        sign, a, b = draw.choice("+-"), draw.randint(1, _LARGEST), draw.randint(2, 9)
+        sign, a, b = (
+            draw.choice("+-"),
+            draw.randint(1, draw.choice([1, _SUM_OF]) * _LARGEST),
+            draw.randint(2, 9),
+        )
         result = a + b if sign == "+" else a - b
-        if 1 <= result <= _LARGEST:
+        if result >= 1:
             return f"{a}{sign}{b}={result}"
 
 
-def trace_rows(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
+def trace_rows(problem: Problem, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
     """The sequences of the trace of a question, and its facts, as rows of a table of traces."""
     yield from _trace(problem, kind, params)
     if params.facts:
@@ -305,8 +262,8 @@ def trace_rows(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[d
         yield {"problem_id": problem.id, **fact, "prefix": _FACTS_MESSAGE + ANSWER, "output": text}
 
 
-def _trace(problem: WordsLine, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
-    facts = problem.facts
+def _trace(problem: Problem, kind: str, params: PartsParams) -> Iterator[dict[str, Any]]:
+    facts = problem.columns
     asked, values, steps = facts["asked"], facts["values"], facts["steps"]
     sentences = problem.question.split("\n")[1:-1]
     prompt = problem.question + ANSWER

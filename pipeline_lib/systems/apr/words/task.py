@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline_lib.kinds.table import kind_of
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.systems.apr.problem_lines import ThreadProblem, WordsLine
+from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.task import Judged
 from pipeline_lib.systems.apr.threads import (
     End,
@@ -22,7 +21,6 @@ from pipeline_lib.systems.apr.words.parts import combined
 from pipeline_lib.systems.apr.words.texts import ANSWER, TURN, answer_text
 from pipeline_lib.verdicts import Verdict
 from pipeline_lib.verify.dispatch import Item, pooled_verifier
-from pipeline_lib.verify.judges import answer_form
 
 WELL_FORMED, RIGHT_PARTS = "well formed", "right parts"
 PART_RIGHT, RESULTS_USED = "part right", "results used"
@@ -47,12 +45,11 @@ class WordsTask:
     is_trained: bool = True
     """Otherwise a message says what the tags are for, and how the answer is written."""
 
-    def prompt(self, problem: ThreadProblem, condition: str) -> str:
+    def prompt(self, problem: Problem, condition: str) -> str:
         """The question; there are no conditions."""
         if self.is_trained:
             return condition + self.question_prompt(problem.question)
-        kind = kind_of(problem.gold)
-        return condition + self.question_prompt(f"{problem.question}\n\n{kind.instruction}")
+        return condition + self.question_prompt(f"{problem.question}\n\n{problem.kind.instruction}")
 
     def question_prompt(self, question: str) -> str:
         """The text of a parent before its first draw, without the separators of texts in ``question``."""
@@ -63,7 +60,7 @@ class WordsTask:
         )
 
     def judge(
-        self, rollouts: Sequence[Rollout], problems: Mapping[str, ThreadProblem]
+        self, rollouts: Sequence[Rollout], problems: Mapping[str, Problem]
     ) -> list[Judged | str]:
         """The verifier's verdicts on the parents' last texts; a parent that was cut has no answer."""
         asked = [problems[one.root.problem_id] for one in rollouts]
@@ -77,14 +74,23 @@ class WordsTask:
         ]
         with pooled_verifier(self.verify) as verifier:
             verdicts = verifier.judge(items)
-        return [self._judged(*one) for one in zip(rollouts, asked, claims, verdicts, strict=True)]
+            votes = [
+                form(claim) if claim and (form := verifier.answer_form(one.kind)) else None
+                for one, claim in zip(asked, claims, strict=True)
+            ]
+        judged = zip(rollouts, asked, claims, votes, verdicts, strict=True)
+        return [self._judged(*one) for one in judged]
 
     def _judged(
-        self, rollout: Rollout, problem: ThreadProblem, claim: str | None, verdict: Verdict
+        self,
+        rollout: Rollout,
+        problem: Problem,
+        claim: str | None,
+        answer: str | None,
+        verdict: Verdict,
     ) -> Judged | str:
         if verdict.strict is None:
             return rollout.error or f"no verdict: {verdict.reason}"
-        answer = _vote(problem, claim)
         return Judged(
             claim=claim,
             answer=answer,
@@ -92,11 +98,9 @@ class WordsTask:
             measures=self._gates(rollout, problem, answer),
         )
 
-    def _gates(
-        self, rollout: Rollout, problem: ThreadProblem, answer: str | None
-    ) -> Mapping[str, float]:
+    def _gates(self, rollout: Rollout, problem: Problem, answer: str | None) -> Mapping[str, float]:
         """Of a question in parts: what the parent named, what the children found, and what became of it."""
-        facts = problem.facts if isinstance(problem, WordsLine) else {}
+        facts = problem.columns
         parents = [one for one in rollout.sequences if one.role is Role.PARENT]
         spawn = self.grammar.find_spawn(parents[0].prefix + parents[0].output)
         if "values" not in facts:
@@ -139,8 +143,3 @@ def _used(answer: str, results: Sequence[str | None], facts: Mapping[str, Any]) 
         return {}
     follows = combined(facts["asked"], [int(one or 0) for one in results])
     return {RESULTS_USED: float(answer == str(follows))}
-
-
-def _vote(problem: ThreadProblem, claim: str | None) -> str | None:
-    form = answer_form(kind_of(problem.gold))
-    return None if claim is None or form is None else form(claim)

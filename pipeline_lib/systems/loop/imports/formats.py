@@ -9,13 +9,11 @@ import math
 import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from pyarrow import parquet
-
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import BadInputError, errors_at, needs_extra
+from pipeline_lib.problems.data_set import file_rows
 from pipeline_lib.records import Row
-from pipeline_lib.store.files import numbered_json_lines
 
 MAIN = {"verl": "score", "verifiers": "reward"}
 """The reward that sums up all others, by format."""
@@ -57,7 +55,9 @@ def read_rollouts(path: pathlib.Path, name: str | None = None) -> tuple[str, lis
     found: dict[Any, Rollout] = {}
     for where, row in _records(path, name):
         name = name or _recognized(row, where)
-        try:
+        wrong = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+        remedy = "remove it, or give another --format"
+        with errors_at(where, *wrong, fault=f"no rollout of {name}", remedy=remedy):
             for own in FORMATS[name][0](row):
                 key, step = own.get("key", len(found)), own.get("step")
                 earlier = found[key].rewards if key in found else {}
@@ -73,10 +73,6 @@ def read_rollouts(path: pathlib.Path, name: str | None = None) -> tuple[str, lis
                     truncated=bool(own.get("truncated")),
                     task=own.get("task"),
                 )
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            fault = f"no rollout of {name} ({type(error).__name__}: {reason_of(error)})"
-            remedy = "remove it, or give another --format"
-            raise BadInputError(f"{where}: {fault}; {remedy}") from error
     if not name or not found:
         raise BadInputError(f"{path}: holds no rollout; give a file with at least one")
     return name, [*found.values()]
@@ -94,29 +90,23 @@ def _records(path: pathlib.Path, name: str | None) -> Iterable[tuple[str, Row]]:
     with path.open("rb") as stream:
         beginning = stream.read(_BEGINNING_BYTES)
     is_zip, is_log = beginning.startswith(b"PK\3\4"), b'"eval_id"' in beginning
-    try:
-        if beginning.startswith(b"PAR1"):
-            rows = parquet.read_table(path).to_pylist()
-            return [(f"{path}: row {number}", row) for number, row in enumerate(rows)]
-        if name == "inspect" or (name is None and (is_zip or is_log)):
-            return [*_log_records(path, "eval" if is_zip else "json")]
-    except ModuleNotFoundError as error:
-        remedy = "run `pip install 'reasonloop[inspect]'`"
-        raise BadInputError(f"{path}: Inspect's log needs {error.name}; {remedy}") from error
-    except Exception as error:  # of zip, JSON, pydantic and parquet
-        reason = reason_of(error)
-        raise BadInputError(f"{path}: damaged, or of another format ({reason})") from error
-    return ((f"{path}:{number}", row) for number, row in numbered_json_lines(path))
+    if name != "inspect" and (name or not (is_zip or is_log)):
+        return ((row.where, dict(row.fields)) for row in file_rows(path))
+    with needs_extra("inspect", "the log format"):
+        from inspect_ai.log import read_eval_log  # noqa: PLC0415 - an optional package
 
-
-def _log_records(path: pathlib.Path, form: Any) -> Iterator[tuple[str, Row]]:
-    from inspect_ai.log import read_eval_log  # noqa: PLC0415 - an optional package
-
+    form: Literal["eval", "json"] = "eval" if is_zip else "json"
     unread = {"events", "store"}
-    log = read_eval_log(path, resolve_attachments=True, format=form, exclude_fields=unread)
-    for one in log.samples or ():
-        row = one.model_dump(mode="json", exclude=unread)
-        yield f"{path}: sample {one.id}, epoch {one.epoch}", {**row, "model": log.eval.model}
+    # Of zip, JSON and pydantic.
+    with errors_at(path, Exception, fault="damaged, or of another format"):
+        log = read_eval_log(path, resolve_attachments=True, format=form, exclude_fields=unread)
+    return (
+        (
+            f"{path}: sample {one.id}, epoch {one.epoch}",
+            {**one.model_dump(mode="json", exclude=unread), "model": log.eval.model},
+        )
+        for one in log.samples or ()
+    )
 
 
 def _verl(row: Row) -> Iterator[Row]:

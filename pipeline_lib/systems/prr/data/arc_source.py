@@ -4,14 +4,14 @@ Both layouts give the same puzzles in the same order. The train/test split is de
 """
 
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
 from pipeline_lib.problems.data_set import RawRow, folder_rows
-from pipeline_lib.store.files import read_json
+from pipeline_lib.store.files import read_checked
 from pipeline_lib.systems.prr.data.grids import SEPARATOR
 
 _CHALLENGES = "_challenges.json"
@@ -83,26 +83,18 @@ def _find_subset(source: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def _combined_rows(path: pathlib.Path) -> list[RawRow]:
-    challenges = _read_puzzles(path)
+    remedy = "fetch it again"
+    challenges = read_checked(path, dict[str, dict[str, Any]], remedy=remedy)
     solved = path.with_name(path.name.removesuffix(_CHALLENGES) + _SOLUTIONS)
-    solutions = _read_puzzles(solved) if solved.is_file() else {}
+    has_solutions = solved.is_file()
+    solutions = read_checked(solved, dict[str, Any], remedy=remedy) if has_solutions else {}
     rows = []
     for index, (name, fields) in enumerate(challenges.items()):
-        where = f"{path} puzzle {name}"
-        if not isinstance(fields, dict):
-            raise BadInputError(f"{where}: expected an object with train and test; fetch it again")
-        row = RawRow(fields={**fields, "id": name}, where=where, index=index)
-        if solutions:
+        row = RawRow(fields={**fields, "id": name}, where=f"{path} puzzle {name}", index=index)
+        if has_solutions:
             row = _add_outputs(row, solutions.get(name), solved)
         rows.append(row)
     return rows
-
-
-def _read_puzzles(path: pathlib.Path) -> Mapping[str, Any]:
-    content = read_json(path)
-    if not isinstance(content, dict) or not content:
-        raise BadInputError(f"{path}: expected an object of puzzles; fetch it again")
-    return content
 
 
 def _add_outputs(row: RawRow, outputs: Any, solved: pathlib.Path) -> RawRow:

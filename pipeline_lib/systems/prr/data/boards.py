@@ -9,7 +9,6 @@ Source: sapientinc/HRM, ``dataset/build_sudoku_dataset.py`` and ``build_maze_dat
 huggingface.co/datasets/sapientinc/sudoku-extreme and sapientinc/maze-30x30-hard-1k.
 """
 
-import csv
 import itertools
 import math
 import pathlib
@@ -18,8 +17,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import TypeAdapter
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.problems.data_set import RawRow, file_rows
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.store.files import digest_file
 from pipeline_lib.store.manifests import Manifest
@@ -33,6 +34,7 @@ from pipeline_lib.systems.prr.data.set_writer import (
 )
 
 SPLITS = ("train", "test")
+_RATING = TypeAdapter(int)
 Cells = npt.NDArray[np.uint8]
 """Characters or tokens of a board [H, W], H = W."""
 SolvedBoard = tuple[Cells, Cells]
@@ -51,32 +53,13 @@ class BoardOptions:
     seed: int = 42
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
-    """A question with its answer, and their file and line."""
-
-    question: str
-    answer: str
-    where: str
-
-    def error(self, complaint: str) -> BadInputError:
-        """The error for an invalid board."""
-        return BadInputError(f"{self.where}: {complaint}; correct or remove the line")
-
-    def squares(self, side: int) -> SolvedBoard:
-        """The characters of question and answer as squares.
-
-        Raises:
-            BadInputError: another size, or non-ASCII characters.
-        """
-        for name, text in (("question", self.question), ("answer", self.answer)):
-            if len(text) != side * side or not text.isascii():
-                raise self.error(f"the {name} has {len(text)} cells, expected {side} x {side}")
-        question, answer = (
-            np.frombuffer(text.encode(), dtype=np.uint8).reshape(side, side)
-            for text in (self.question, self.answer)
-        )
-        return question, answer
+def _squares(board: RawRow, side: int) -> Iterator[Cells]:
+    """The characters of question and answer as squares; BadInputError: another size, or non-ASCII characters."""
+    for name in ("question", "answer"):
+        text = board.text(name)
+        if len(text) != side * side or not text.isascii():
+            raise board.error(name, f"{len(text)} cells, expected {side} x {side}")
+        yield np.frombuffer(text.encode(), dtype=np.uint8).reshape(side, side)
 
 
 class Sudoku:
@@ -84,7 +67,7 @@ class Sudoku:
 
     vocab_size = 11
 
-    def cells(self, board: Board) -> SolvedBoard:
+    def cells(self, board: RawRow) -> SolvedBoard:
         """Tokens; a blank may be written as a dot or a zero.
 
         Raises:
@@ -93,16 +76,16 @@ class Sudoku:
         # uint8 wraps around, so characters below "0" become large.
         question, answer = (
             np.where(square == ord("."), np.uint8(0), square - np.uint8(ord("0")))
-            for square in board.squares(9)
+            for square in _squares(board, 9)
         )
         if question.max() > 9 or answer.max() > 9:
-            raise board.error("cells are the digits 1 to 9, and in the question . or 0 for blanks")
+            raise board.error("question", "cells are the digits 1 to 9, and . or 0 for blanks")
         boxes = answer.reshape(3, 3, 3, 3).transpose(0, 2, 1, 3).reshape(9, 9)
         units = np.concatenate([answer, answer.T, boxes])
         if (np.sort(units, axis=1) != np.arange(1, 10)).any():
-            raise board.error("the answer has not every digit once in each row, column and box")
+            raise board.error("answer", "not every digit once in each row, column and box")
         if ((question != answer) & (question != 0)).any():
-            raise board.error("the answer contradicts the question")
+            raise board.error("answer", "contradicts the question")
         return question + 1, answer + 1
 
     def versions(
@@ -137,23 +120,23 @@ class Maze:
 
     vocab_size = len(_MAZE) + 1
 
-    def cells(self, board: Board) -> SolvedBoard:
+    def cells(self, board: RawRow) -> SolvedBoard:
         """Tokens.
 
         Raises:
             BadInputError: the maze is not a square of the five characters with one start and one goal, or question
                 and answer differ in more than the path.
         """
-        side = math.isqrt(len(board.question))
-        question, answer = (_MAZE_TOKENS[square] for square in board.squares(side))
+        side = math.isqrt(len(board.text("question")))
+        question, answer = (_MAZE_TOKENS[square] for square in _squares(board, side))
         if not (question.all() and answer.all()) or (question == _PATH).any():
-            raise board.error(f"cells are {_MAZE!r}, and the path (o) is in the answer only")
+            raise board.error("question", f"cells are {_MAZE!r}, the path (o) in the answer only")
         if (question == _START).sum() != 1 or (question == _GOAL).sum() != 1:
-            raise board.error("a maze has one start (S) and one goal (G)")
+            raise board.error("question", "a maze has one start (S) and one goal (G)")
         changed = question != answer
         # Both conventions are accepted: the path may or may not cover start and goal.
         if (question[changed] == _WALL).any() or (answer[changed] != _PATH).any():
-            raise board.error("the answer differs from the question in more than its path")
+            raise board.error("answer", "differs from the question in more than its path")
         return question, answer
 
     def versions(
@@ -223,7 +206,7 @@ def _write_split(
                 on_progress(done, count)
             solved = kind.cells(board)
             if solved[0].shape != shape:
-                raise board.error(f"{solved[0].shape} cells, the first board has {shape}")
+                raise board.error("question", f"{solved[0].shape} cells, the first has {shape}")
             for question, answer in (solved, *kind.versions(solved, num_aug, rng)):
                 writer.add_puzzle([(question.ravel(), answer.ravel())])
             writer.end_group()
@@ -231,7 +214,7 @@ def _write_split(
     return {f"{split}_boards": count, f"{split}_examples": writer.num_examples}
 
 
-def _selected_boards(path: pathlib.Path, options: BoardOptions) -> tuple[Iterator[Board], int]:
+def _selected_boards(path: pathlib.Path, options: BoardOptions) -> tuple[Iterator[RawRow], int]:
     """The boards of one split that are taken, and their number."""
     # Counted first: a sample then needs a bitmap, not a list of millions of boards.
     available = sum(1 for _ in _read_boards(path, options.min_rating))
@@ -246,27 +229,8 @@ def _selected_boards(path: pathlib.Path, options: BoardOptions) -> tuple[Iterato
     return itertools.compress(boards, taken), wanted
 
 
-def _read_boards(path: pathlib.Path, min_rating: int | None) -> Iterator[Board]:
+def _read_boards(path: pathlib.Path, min_rating: int | None) -> Iterator[RawRow]:
     """Boards of a file in order, without those rated below ``min_rating``."""
-    needed = {"question", "answer"} | ({"rating"} if min_rating is not None else set())
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        rows = csv.DictReader(stream)
-        try:
-            if absent := sorted(needed - set(rows.fieldnames or ())):
-                raise BadInputError(
-                    f"{path}:1: no column {', '.join(absent)}; "
-                    "expected source,question,answer,rating"
-                )
-            for row in rows:
-                # A short line has None where columns are missing.
-                question, answer = row["question"] or "", row["answer"] or ""
-                board = Board(question=question, answer=answer, where=f"{path}:{rows.line_num}")
-                if min_rating is not None:
-                    rating = row["rating"]
-                    if rating is None or not rating.strip().isdecimal():
-                        raise board.error(f"the rating {rating!r} is not an integer")
-                    if int(rating) < min_rating:
-                        continue
-                yield board
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise BadInputError(f"{path}:{rows.line_num}: not CSV ({error})") from error
+    for board in file_rows(path):
+        if min_rating is None or board.read(_RATING, "rating") >= min_rating:
+            yield board

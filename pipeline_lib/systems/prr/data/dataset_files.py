@@ -16,9 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from pipeline_lib.errors import BadInputError, reason_of
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.problems.arc_grids import Challenge, read_puzzle
 from pipeline_lib.problems.data_set import RawRow, source_identity
 from pipeline_lib.store import manifests
@@ -39,10 +39,8 @@ _MAPPED_BYTES = 1 << 20
 _AGAIN = "build the data again"
 
 
-class SetMetadata(BaseModel):
+class SetMetadata(BaseModel, frozen=True):
     """Content of ``dataset.json``, one per split. Unknown fields are ignored."""
-
-    model_config = ConfigDict(frozen=True)
 
     pad_id: Literal[0] = 0
     ignore_label_id: Literal[0] = 0
@@ -163,14 +161,13 @@ def load_array(path: pathlib.Path, *, axes: int) -> npt.NDArray[Any]:
     Raises:
         BadInputError: it is missing or damaged, or holds something else.
     """
-    try:
+    wrong = (ValueError, OSError, EOFError)
+    with errors_at(path, *wrong, fault="not a numpy array", remedy=_AGAIN):
         # An empty array cannot be mapped, and mapping a small one has no benefit.
         is_large = path.stat().st_size > _MAPPED_BYTES
         array: npt.NDArray[Any] = np.load(
             path, mmap_mode="r" if is_large else None, allow_pickle=False
         )
-    except (ValueError, OSError, EOFError) as error:
-        raise BadInputError(f"{path}: not a numpy array ({reason_of(error)}); {_AGAIN}") from error
     if array.ndim != axes or not np.issubdtype(array.dtype, np.integer):
         raise BadInputError(
             f"{path}: {array.dtype} with {array.ndim} axes, expected integers with {axes}; {_AGAIN}"

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pipeline_lib.errors import BadInputError
+from pipeline_lib.errors import BadInputError, errors_at
 from pipeline_lib.grids import Grid
 from pipeline_lib.kinds.arc import PuzzleInput
 from pipeline_lib.problems.arc_grids import Challenge
@@ -155,10 +155,8 @@ def _version(number: int, identifiers: Sequence[str]) -> tuple[str, Augmentation
             f"puzzle identifier {number} is not in identifiers.json, which has "
             f"{len(identifiers)}; votes need the puzzles of an ARC folder"
         )
-    try:
+    with errors_at("identifiers.json", ValueError, remedy="build the data again"):
         return parse_version(identifiers[number])
-    except ValueError as error:
-        raise BadInputError(f"identifiers.json: {error}; build the data again") from error
 
 
 def restore_grid(tokens_L: npt.NDArray[np.integer], version: Augmentation) -> Grid | None:

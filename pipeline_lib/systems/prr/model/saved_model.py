@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -26,10 +26,8 @@ CONFIG_NAME = "config.json"
 LOG_NAME = "training_log.jsonl"
 
 
-class SavedConfig(BaseModel):
+class SavedConfig(BaseModel, extra="forbid", frozen=True):
     """Everything needed to build a model, and the digest of its puzzles."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: PrrModelParams
     loss: PrrLossParams

@@ -55,7 +55,9 @@ def released(data, kind, path):
             if kind == "serial"
             else {"trace_dict": {"main_calls": [texts[one] for one in roots], "sub_calls": subs}}
         )
-        items.append({"nums": problem.numbers, "target": problem.target, "rating": 0.5, **form})
+        items.append(
+            {"nums": problem.gold.numbers, "target": problem.gold.target, "rating": 0.5, **form}
+        )
     path.write_text(json.dumps(items), "utf-8")
     return path
 
@@ -90,9 +92,9 @@ def test_a_model_is_trained_on_a_released_file(ours, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({}, "no JSON list of traces"),
-        ([{"nums": [1, 2]}], "item 0: target"),
-        ([{"nums": [1, 2], "target": 3}], "item 0: neither trace_dict nor search_path"),
+        ({}, "Input should be a valid list; give a JSON list of traces"),
+        ([{"nums": [1, 2]}], "0.target: Field required"),
+        ([{"nums": [1, 2], "target": 3}], "0: neither trace_dict nor search_path"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, message):

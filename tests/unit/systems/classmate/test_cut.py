@@ -10,6 +10,7 @@ from benchmarks.classmate_chains import RANGES, falls, wrong_chain
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold, reachable
 from pipeline_lib.kinds.math import MathGold
+from pipeline_lib.kinds.own import own_gold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.problems.countdown import generate
 from pipeline_lib.records import Problem
@@ -403,3 +404,25 @@ DOUBLE = Problem(
 def test_leaks_of_code(leak_of, steps, place):
     """The first line with which the program passes its tests, in the sandbox."""
     assert leak_of(DOUBLE, *steps) == place
+
+
+@pytest.mark.parametrize(
+    ("question", "steps", "place"),
+    [
+        ("abba?", ("Backwards abba.\n", "Equal.\n", "So Yes, they are.\n"), 2),
+        ("abba?", ("Backwards abba.\n", "yesterday\n"), None),
+        # what the question has is no leak by itself; the whole text, a step alone and a beginning are judged
+        ("yes or no: abba?", ("Is it yes?\n", "right\n", "yes\n"), 1),
+        ("yes or no: abba?", ("Is it yes?\n", "Both.\n"), None),
+    ],
+)
+def test_leaks_of_a_task_of_ones_own(question, steps, place):
+    """The answer itself, and a step that the verifier takes."""
+
+    class Own:
+        def judge(self, items):
+            right = [item.text.strip() == "right" for item in items]
+            return [Verdict(status=Status.CORRECT, strict=one, lenient=one) for one in right]
+
+    problem = Problem(id="own", question=question, gold=own_gold("yes"), source="test")
+    assert first_leaks([Chain(problem=problem, steps=steps)], Own()) == [place]

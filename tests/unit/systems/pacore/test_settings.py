@@ -1,5 +1,7 @@
 """Settings from params and a model: compaction, the context, models without a chat template."""
 
+import pathlib
+
 import pytest
 
 from benchmarks.lib.scripted import ScriptedModel
@@ -19,8 +21,11 @@ def model(context=None, chat_format=PLAIN):
     return ScriptedModel(answer=text_of, chat_format=chat_format, context_tokens=context)
 
 
-def opened(params, served=None):
-    return open_setting(served or model(), params, VerifyParams(), seed=7)
+HOSTILE = pathlib.Path(__file__).parents[2] / "own" / "hostile.py"
+
+
+def opened(params, served=None, verify=None):
+    return open_setting(served or model(), params, verify or VerifyParams(), seed=7)
 
 
 def test_the_base_is_of_the_same_workspace():
@@ -54,6 +59,16 @@ def test_answers_of_an_early_stop_are_compared_by_value():
         number = setting.open_answers()
         assert [number(f"\\boxed{{{text}}}") for text in ("1/2", "3", "0.5")] == [0, 1, 0]
         assert setting.open_answers()("\\boxed{3}") == 0
+
+
+def test_answers_in_the_form_of_a_task():
+    """Its last word in lower case, in messages and in votes; a text without an answer has neither."""
+    verify = VerifyParams(verifier=f"{HOSTILE}:verify", answer=f"{HOSTILE}:answer", of_task=True)
+    params = PacoreParams(kind="own", compaction=Compaction.ANSWER)
+    with opened(params, verify=verify) as setting:
+        assert [setting.form.message_of(text) for text in ("It is FOUR", "none")] == ["four", None]
+        number = setting.open_answers()
+        assert [number(text) for text in ("four", "is FOUR", "five", "none")] == [0, 0, 1, None]
 
 
 def test_a_question_longer_than_the_context_is_named():

@@ -19,7 +19,7 @@ from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.params.train import LoraParams, Method, TrainParams
 from pipeline_lib.train.methods import train_policy
 from pipeline_lib.train.online import grpo
-from pipeline_lib.train.online.rewards import make_verified_reward, verified_alone
+from pipeline_lib.train.online.rewards import Rewards, make_verified_reward
 from pipeline_lib.train.online.rollouts import EndpointRollouts, StepAdapter, make_rollout_func
 from pipeline_lib.train.trainer_settings import TrainerSettings, silence_libraries
 from pipeline_lib.train.weights.adapters import make_lora_config
@@ -154,7 +154,7 @@ def test_the_ratio_is_policy_over_engine(elsewhere, expected, base: pathlib.Path
             [row],
             # The engine's policy has adapters; this one has none, which the params would refuse.
             PARAMS.model_copy(update={"rollouts": "endpoint" if elsewhere else "in_process"}),
-            rewards=verified_alone(reward, verifier),
+            rewards=Rewards(functions=[reward], weights=[1.0]),
             make_rollouts=lambda _source: unlikelier_by(1.5),
             max_new_tokens=8,
         )

@@ -1,7 +1,6 @@
 """Paths without a verdict do not change the policy; reward functions are called alike by all trainers."""
 
 import pathlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from pipeline_lib.params.train import Method, TrainParams
 from pipeline_lib.train.methods import train_policy
 from pipeline_lib.train.online.grpo import trainer_factory
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
-from pipeline_lib.train.online.rewards import Rewards, make_verified_reward, verified_alone
+from pipeline_lib.train.online.rewards import Rewards, make_verified_reward
 from pipeline_lib.train.online.rollouts import make_rollout_func
 from pipeline_lib.train.phases import Phase, Row, Schedule, TrainContext, run_phase
 from pipeline_lib.verdicts import Status, Verdict
@@ -68,7 +67,7 @@ def changes_weights(
     make_trainer = trainer_factory(
         rows,
         TrainParams(method=Method.GRPO, group_size=4),
-        rewards=verified_alone(reward, verifier),
+        rewards=Rewards(functions=[reward], weights=[1.0]),
         make_rollouts=lambda _source: make_rollout_func(live),
         max_new_tokens=64,
     )
@@ -118,9 +117,7 @@ class Recorder:
         return [float(place % 2) for place in range(len(keywords["completions"]))]
 
 
-def calls_of(
-    method: Method, request_for, folder, **changes: Any
-) -> tuple[list[dict[str, Any]], list[dict]]:
+def calls_of(method: Method, request_for, folder) -> tuple[list[dict[str, Any]], list[dict]]:
     """The calls of a training of two steps of 2 x 4 paths, and the metrics that progress got."""
     recorder, metrics = Recorder(), []
     train = {"steps": 2, "batch_size": 2, "warm_start_steps": 0, "entropy_coef": 0}
@@ -131,7 +128,6 @@ def calls_of(
             train=train,
             make_rewards=recorder.make,
             progress=lambda _step, _total, found: metrics.append(dict(found)),
-            **changes,
         )
     )
     return recorder.calls, metrics
@@ -139,25 +135,15 @@ def calls_of(
 
 @pytest.mark.parametrize("method", [Method.GRPO, Method.RLOO, Method.PPO])
 def test_a_reward_gets_step_prompt_and_columns_and_its_figures_are_kept(
-    method, request_for, problems, tmp_path
+    method, request_for, tmp_path
 ):
-    """Two draws of 8 paths, at steps 0 and 1; a figure of a draw is in the metrics of the step it ends.
-
-    Further columns of the problems are among the keywords, None for a problem without one.
-    """
-    odd = [
-        replace(one, columns={"level": one.id, **({"odd": [1]} if number % 2 else {})})
-        for number, one in enumerate(problems)
-    ]
-    named = {one.id: one.columns.get("odd") for one in odd}
-    calls, metrics = calls_of(method, request_for, tmp_path, problems=odd)
+    """Two draws of 8 paths, at steps 0 and 1; a figure of a draw is in the metrics of the step it ends."""
+    calls, metrics = calls_of(method, request_for, tmp_path)
     assert [call["step"] for call in calls] == [0, 1]
     for call in calls:
         assert {name: len(call[name]) for name in LENGTHS} == dict.fromkeys(LENGTHS, 8)
         assert all(isinstance(text, str) for text in (*call["prompts"], *call["completions"]))
         assert len(set(call["problem_id"][:4])) == 1
-        assert call["level"] == call["problem_id"]
-        assert call["odd"] == [named[one] for one in call["problem_id"]]
     assert [found["lift"] for found in metrics] == [0.5, 1.5]
     assert [found["classmate_scores/x"] for found in metrics] == [0.25, 0.25]
     assert [found["reward"] for found in metrics] == [0.5, 0.5]

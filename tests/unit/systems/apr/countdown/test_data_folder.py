@@ -59,10 +59,14 @@ def test_splits_are_disjoint(data):
         "valid": 4,
         "test": 4,
     }
-    keys = [(problem.numbers, problem.target) for some in problems.values() for problem in some]
+    keys = [
+        (problem.gold.numbers, problem.gold.target)
+        for some in problems.values()
+        for problem in some
+    ]
     assert len(set(keys)) == len(keys)
-    held_out = {problem.numbers for problem in problems["test"]}
-    assert not held_out & {p.numbers for p in problems["train"] + problems["valid"]}
+    held_out = {problem.gold.numbers for problem in problems["test"]}
+    assert not held_out & {p.gold.numbers for p in problems["train"] + problems["valid"]}
 
 
 def test_rows_have_the_columns_of_the_format(data):

@@ -6,17 +6,18 @@ import pathlib
 import pytest
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.apr.evaluation.problem_source import (
     check_fit,
     read_problem_file,
     read_source,
 )
-from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.problem_lines import countdown_problem
 from pipeline_lib.systems.apr.tasks import task_of
 from tests.unit.systems.apr.learned_model import record
 
-PROBLEM = ProblemLine(id="a", numbers=(3, 5, 12), target=27)
+PROBLEM = countdown_problem("a", CountdownGold(numbers=(3, 5, 12), target=27))
 STATE = "Current State: 27:[3, 5, 12], Operations: []"
 PROMPT = f"Moving to Node #0\n{STATE}"
 
@@ -43,7 +44,7 @@ def test_problems_are_read_in_three_forms(tmp_path, name, content, names):
     """Ours; released problems, whose further fields are not read; prompts, without their conditions."""
     found = read_problem_file(written(tmp_path, name, content))
     assert [one.id for one in found] == names
-    assert all((one.numbers, one.target) == ((3, 5, 12), 27) for one in found)
+    assert all(one.gold == PROBLEM.gold for one in found)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,6 @@ def test_targets_need_no_factors(tokenizer, tmp_path):
 
 def test_problems_of_another_size_are_refused():
     """The tokenizer has tokens for the numbers of 3-number problems alone."""
-    four = ProblemLine(id="four", numbers=(1, 2, 3, 4), target=10)
+    four = countdown_problem("four", CountdownGold(numbers=(1, 2, 3, 4), target=10))
     with pytest.raises(BadInputError, match="is for 3 numbers, problem 'four' has 4 numbers"):
         check_fit(pathlib.Path("m"), record(), [PROBLEM, four], style=None)

@@ -8,9 +8,10 @@ from transformers import AutoTokenizer
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.countdown import lines
 from pipeline_lib.systems.apr.countdown.grammar import read_problem
-from pipeline_lib.systems.apr.problem_lines import ProblemLine
+from pipeline_lib.systems.apr.problem_lines import countdown_problem
 from pipeline_lib.systems.apr.rl import ThreadRollouts, count_row, reward_of
 from pipeline_lib.systems.apr.rollouts import rollout_fun
 from pipeline_lib.systems.apr.tasks import task_of
@@ -23,12 +24,11 @@ TRACES = trace(*SOLVED), trace(*UNSOLVED)
 PROMPTS = [found.sequences[0].prefix for found in TRACES]
 
 
-class ProblemsOfPrompts(dict[str, ProblemLine]):
+class ProblemsOfPrompts(dict[str, Problem]):
     """The problem that a prompt states."""
 
     def __missing__(self, prompt):
-        gold = read_problem(prompt)
-        return ProblemLine(id=prompt, numbers=gold.numbers, target=gold.target)
+        return countdown_problem(prompt, read_problem(prompt))
 
 
 IN_PROCESS = ThreadDraws(

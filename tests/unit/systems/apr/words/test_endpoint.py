@@ -131,13 +131,26 @@ def test_the_example_trains(model, data, tmp_path):
     assert manifest.counts["drawn_tokens"] > 0
 
 
-@pytest.mark.parametrize("name", ["no_such_module:f", f"{__name__}:no_such_name", "a b"])
-def test_what_cannot_be_imported_is_one_line(name):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module:f", "neither a file that ends in .py, nor an installed module"),
+        (f"{__name__}:no_such_name", "has no no_such_name at its top level"),
+        ("a b", "expected FILE.py:function, module:function or an entry point"),
+        ("nowhere.py:GRAMMAR", "no such file"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line(name, message):
     """With the key and the remedy."""
-    with pytest.raises(
-        BadInputError, match=r"apr\.rl\.grammar=.*; give module:name of this folder"
-    ):
+    with pytest.raises(BadInputError, match=rf"apr\.rl\.grammar=.*{message}"):
         load_named(name, key="apr.rl.grammar")
+
+
+def test_a_file_that_fails_is_one_line(tmp_path):
+    """With its cause."""
+    (tmp_path / "failing.py").write_text("GRAMMAR = 1 / 0\n", "utf-8")
+    with pytest.raises(BadInputError, match=r"GRAMMAR: cannot be imported: division by zero"):
+        load_named(f"{tmp_path}/failing.py:GRAMMAR", key="apr.rl.grammar")
 
 
 def test_a_grammar_of_ones_own_takes_the_place_of_the_models(model, data, tmp_path):

@@ -186,7 +186,7 @@ def test_all_stages_of_a_run(base, tmp_path):
             {"data": AprDataParams(train_problems=100)},
             "apr.data.task=countdown with apr.model.base=",
         ),
-        ({"rl": AprRlParams(prompts=2, grammar="no_such:name")}, "apr.rl.grammar=no_such:name: "),
+        ({"rl": AprRlParams(prompts=2, grammar="no_such:name")}, "apr.rl.grammar=no_such: neither"),
     ],
 )
 def test_a_run_is_checked_before_any_stage(base, tmp_path, changed, message):

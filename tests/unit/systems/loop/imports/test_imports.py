@@ -186,7 +186,7 @@ ROW = {"input": "q", "output": "a", "gts": "1", "score": 1.0, "step": 1}
         (json.dumps(ROW), {"kind": "code"}, ":1: entry_point"),
         (json.dumps(ROW), {"rewards": ["acc"]}, "--reward acc: there are score"),
         (json.dumps(ROW), {"form": "inspect"}, "damaged, or of another format"),
-        ("PAR1 and no table", {}, "damaged, or of another format"),
+        ("PAR1 and no table", {}, ":1: not a JSON object"),
         ("PK\3\4 and no archive", {}, "damaged, or of another format"),
     ],
 )

@@ -52,6 +52,23 @@ def test_sums_of_a_workspace_that_did_all_work(workspace):
     assert read_compute(workspace, rounds=1, drawn=[], control=False)["control"] is None
 
 
+def test_tokens_of_a_model_that_judges(workspace):
+    """By the counts of its verdicts: of the round's under verify, of an evaluation's with those that are drawn."""
+    found = read_compute(workspace, rounds=1, drawn=[], control=False)
+    assert [*found["tokens"]] == ["sample"]
+    evaluated = workspace.evaluation("base-test")
+    for table, kind, counts in (
+        (workspace.round_folders(1).verdicts, "verdicts", {"prompt_tokens": 9}),
+        (evaluated.paths, "paths", {"prompt_tokens": 30, "completion_tokens": 20}),
+        (evaluated.verdicts, "verdicts", {"prompt_tokens": 90, "completion_tokens": 3}),
+    ):
+        shards.write_shard(table, 0, [{"id": "a"}], kind=kind, key=kind, counts=counts)
+        shards.seal_table(table, 1, kind=kind, key=kind)
+    found = read_compute(workspace, rounds=1, drawn=["base-test"], control=False)
+    assert found["tokens"]["verify"] == {"prompt": 9, "completion": 0}
+    assert found["tokens"]["evaluate"] == {"prompt": 120, "completion": 23}
+
+
 def test_seconds_of_work_done_elsewhere_are_unknown(workspace):
     """Without its events, as after `dvc pull`, a part has tokens but no seconds."""
     for file in (workspace.root / "telemetry").iterdir():

@@ -83,7 +83,7 @@ def test_absent_and_ambiguous_subsets(tmp_path, monkeypatch, wanted, complaint):
 @pytest.mark.parametrize(
     ("solutions", "complaint"),
     [
-        ({}, "expected an object of puzzles"),
+        ({}, "not one output for each test input of"),
         ({"double": [[[1]]]}, "not one output for each test input of"),
         ({"double": [[[1]], [[11]]]}, "'test.1.output': row 1 holds 11"),
     ],
@@ -99,7 +99,7 @@ def test_broken_solutions(tmp_path, solutions, complaint):
 @pytest.mark.parametrize(
     ("puzzle", "complaint"),
     [
-        ([1], "puzzle double: expected an object with train and test"),
+        ([1], "json: double: Input should be a valid dictionary"),
         (DOUBLE | {"test": [1, 2]}, "puzzle double: a test is no object with an input"),
     ],
 )

@@ -140,14 +140,14 @@ def test_progress_and_counts(sudokus, tmp_path):
 @pytest.mark.parametrize(
     ("question", "answer", "rating", "complaint"),
     [
-        (SUDOKU[1:], SOLVED, "3", "train.csv:3: the question has 80 cells, expected 9 x 9"),
-        (SUDOKU, SOLVED + "1", "3", "train.csv:3: the answer has 82 cells, expected 9 x 9"),
-        ("x" + SUDOKU[1:], SOLVED, "3", "train.csv:3: cells are the digits 1 to 9"),
-        ("/" + SUDOKU[1:], SOLVED, "3", "train.csv:3: cells are the digits 1 to 9"),
-        (SUDOKU, "2" + SOLVED[1:], "3", "train.csv:3: the answer has not every digit once"),
-        (SUDOKU, SOLVED[:-1] + ".", "3", "train.csv:3: the answer has not every digit once"),
-        ("2" + SUDOKU[1:], SOLVED, "3", "train.csv:3: the answer contradicts the question"),
-        (SUDOKU, SOLVED, "hard", "train.csv:3: the rating 'hard' is not an integer"),
+        (SUDOKU[1:], SOLVED, "3", "train.csv:3: 'question': 80 cells, expected 9 x 9"),
+        (SUDOKU, SOLVED + "1", "3", "train.csv:3: 'answer': 82 cells, expected 9 x 9"),
+        ("x" + SUDOKU[1:], SOLVED, "3", "train.csv:3: 'question': cells are the digits 1 to 9"),
+        ("/" + SUDOKU[1:], SOLVED, "3", "train.csv:3: 'question': cells are the digits 1 to 9"),
+        (SUDOKU, "2" + SOLVED[1:], "3", "train.csv:3: 'answer': not every digit once"),
+        (SUDOKU, SOLVED[:-1] + ".", "3", "train.csv:3: 'answer': not every digit once"),
+        ("2" + SUDOKU[1:], SOLVED, "3", "train.csv:3: 'answer': contradicts the question"),
+        (SUDOKU, SOLVED, "hard", "train.csv:3: 'rating': Input should be a valid integer"),
     ],
 )
 def test_bad_sudokus(tmp_path, question, answer, rating, complaint):
@@ -162,13 +162,13 @@ def test_bad_sudokus(tmp_path, question, answer, rating, complaint):
 @pytest.mark.parametrize(
     ("question", "answer", "complaint"),
     [
-        ("S G#####", "SoG#####", "the question has 8 cells, expected 2 x 2"),
+        ("S G#####", "SoG#####", "'question': 8 cells, expected 2 x 2"),
         ("S G######", "SoG#####x", "cells are '# SGo'"),
-        ("SoG######", "SoG######", "the path (o) is in the answer only"),
+        ("SoG######", "SoG######", "the path (o) in the answer only"),
         ("S  ######", "Soo######", "one start (S) and one goal (G)"),
         ("S G######", "SoGo#####", "in more than its path"),
         ("S G######", "S#G######", "in more than its path"),
-        ("S G " + "#" * 12, "SoG " + "#" * 12, "(4, 4) cells, the first board has (3, 3)"),
+        ("S G " + "#" * 12, "SoG " + "#" * 12, "(4, 4) cells, the first has (3, 3)"),
     ],
 )
 def test_bad_mazes(tmp_path, question, answer, complaint):
@@ -185,7 +185,7 @@ def test_bad_files(sudokus, tmp_path):
     with pytest.raises(BadInputError, match="lower --min-difficulty"):
         build(sudokus, tmp_path / "out", min_rating=99)
     (sudokus / "test.csv").write_text("q,a\n1,2\n", "utf-8")
-    with pytest.raises(BadInputError, match=r"test.csv:1: no column answer, question; expected"):
+    with pytest.raises(BadInputError, match=r"test.csv:2: 'question': missing; the row has a, q"):
         build(sudokus, tmp_path / "out")
     (sudokus / "test.csv").unlink()
     with pytest.raises(BadInputError, match=r"test.csv: no such file; give the folder"):
