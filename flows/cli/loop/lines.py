@@ -86,9 +86,7 @@ def verify(
     ] = False,
     verifier: Annotated[
         str | None,
-        Parameter(
-            help="Your own, FILE.py:function, of the gold and the text; default: verify.verifier, else by kind."
-        ),
+        Parameter(help="Your own, FILE.py:function; default: verify.verifier, else by kind."),
     ] = None,
     params: ParamsOptions = DEFAULT_PARAMS,
 ) -> None:
