@@ -29,7 +29,7 @@ from pipeline_lib.own.code import (
 from pipeline_lib.own.task_sets import LIBRARIES
 from pipeline_lib.params.train import ONLINE, RewardParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.loading import check_data_set, is_data_set
+from pipeline_lib.problems.loading import check_data_set, full_name, is_data_set
 from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, THREADS, VERIFY
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
@@ -104,7 +104,7 @@ def _check_names(params: Params) -> None:
 
 def _with_task(params: Params) -> Params:
     """With what a task of the user's own says, where the params say nothing."""
-    datasets = {key: attrgetter(key)(params).full_name for key in _DATA}
+    datasets = {key: full_name(attrgetter(key)(params)) for key in _DATA}
     own = [name for name in dict.fromkeys(datasets.values()) if not is_data_set(name)]
     if not own:
         return params
@@ -136,13 +136,13 @@ def _with_task(params: Params) -> Params:
 def _with_digests(params: Params) -> Params:
     """With digests of the user's code, which stages are keyed by."""
     asked = (params.prepare, params.classmate.prepare, *params.evaluate.sets)
-    sets = [one.full_name for one in asked if one.dataset.partition(":")[0] in LIBRARIES]
+    sets = [full_name(one) for one in asked if one.dataset.partition(":")[0] in LIBRARIES]
     for key, (group, names) in _CODES.items():
         section = attrgetter(key)(params)
         named = {name: getattr(section, name, None) for name in names}
         named |= {one.name: one.function for one in getattr(section, "rewards", ())}
-        if key in _DATA and not is_data_set(section.full_name):
-            named["dataset"] = f"{section.full_name}:{PROBLEMS}"
+        if key in _DATA and not is_data_set(section.dataset):
+            named["dataset"] = f"{full_name(section)}:{PROBLEMS}"
         if key == "verify" and sets:
             named["task sets"] = f"{sets[0]}:{PROBLEMS}"
         codes = {

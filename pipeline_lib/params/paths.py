@@ -1,6 +1,5 @@
 """Params of the stages from problems to training data."""
 
-import json
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -76,13 +75,6 @@ class DataParams(Section):
     """dataset=gym: a mixture of data sets of reasoning-gym by name, with a weight, or with weight, level and config."""
     taskset: dict[str, Any] = Field(default_factory=dict)
     """dataset=verifiers:ID: fields of the config of the task set."""
-
-    @property
-    def full_name(self) -> str:
-        """``dataset``, and what else says which task it is."""
-        options = self.gym or self.taskset
-        named = f"{GYM}:" if self.gym else self.dataset
-        return f"{named}{json.dumps(options, sort_keys=True)}" if options else named
 
     @override
     def faults(self) -> Iterator[str]:

@@ -4,6 +4,7 @@ A new data set is a parser of its rows and a line in ``DATA_SETS``.
 """
 
 import itertools
+import json
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import replace
 
 from pipeline_lib.errors import BadInputError, Faults, suggestion
 from pipeline_lib.own.code import Source
-from pipeline_lib.params.paths import LINES, DataParams
+from pipeline_lib.params.paths import GYM, LINES, DataParams
 from pipeline_lib.problems import arc_grids, code_cases, countdown, row_parsers, word_problems
 from pipeline_lib.problems.data_set import (
     DataSet,
@@ -57,9 +58,16 @@ def is_data_set(name: str) -> bool:
     return name in GENERATED or name.partition("@")[0] in DATA_SETS
 
 
+def full_name(params: DataParams) -> str:
+    """``dataset``, and what else says which task it is."""
+    named = f"{GYM}:" if params.gym else params.dataset
+    options = params.gym or params.taskset
+    return f"{named}{json.dumps(options, sort_keys=True)}" if options else named
+
+
 def task_in(params: DataParams) -> Source | None:
     """The task that ``params`` name, if they name no data set; errors as of `task_of`."""
-    return None if is_data_set(params.dataset) else task_of(params.full_name)
+    return None if is_data_set(params.dataset) else task_of(full_name(params))
 
 
 def find_data_set(name: str) -> DataSet:

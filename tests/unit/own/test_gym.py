@@ -14,6 +14,7 @@ from pipeline_lib.own.code import packages_of
 from pipeline_lib.params.evaluate import EvaluateParams, EvaluationSet
 from pipeline_lib.params.paths import CodeLimits, OwnLimits, PrepareParams, VerifyParams
 from pipeline_lib.params_file import load_params
+from pipeline_lib.problems.loading import full_name
 from pipeline_lib.problems.splits import evaluation_problems, make_splits
 from pipeline_lib.systems.loop.task_check import check_task
 from pipeline_lib.verdicts import Status
@@ -83,7 +84,7 @@ def test_the_answers_in_a_text():
 def test_params_of_a_mixture():
     """A number is a weight; names and the data set belong together."""
     params = prepare("gym", gym={"gcd": 2, "leg_counting": {"level": 1}})
-    assert params.full_name == 'gym:{"gcd": 2.0, "leg_counting": {"level": 1}}'
+    assert full_name(params) == 'gym:{"gcd": 2.0, "leg_counting": {"level": 1}}'
     for wrong in ({"dataset": "gym"}, {"dataset": "countdown", "gym": {"gcd": 1}}):
         with pytest.raises(ValueError, match="a mixture needs dataset=gym and names"):
             PrepareParams(**wrong)
