@@ -26,7 +26,7 @@ from pipeline_lib.own.code import (
     find_source,
     names_of,
 )
-from pipeline_lib.own.task_sets import LIBRARIES
+from pipeline_lib.own.task_sets import is_task_set
 from pipeline_lib.params.train import ONLINE, RewardParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import check_data_set, full_name, is_data_set
@@ -92,8 +92,11 @@ def load_params(
 
 def _check_names(params: Params) -> None:
     """Not in the models: `params` is below the tables of names in the import order."""
+    for key in _DATA:
+        check_data_set(attrgetter(key)(params))
+    for one in params.evaluate.sets:
+        check_data_set(one, generated=())
     for data in (params.prepare, params.classmate.prepare, *params.evaluate.sets):
-        check_data_set(data)
         if data.kind is not None:
             find_kind(data.kind, where=data.dataset)
     for train in (params.train, params.pacore.train, params.classmate.train):
@@ -136,7 +139,7 @@ def _with_task(params: Params) -> Params:
 def _with_digests(params: Params) -> Params:
     """With digests of the user's code, which stages are keyed by."""
     asked = (params.prepare, params.classmate.prepare, *params.evaluate.sets)
-    sets = [full_name(one) for one in asked if one.dataset.partition(":")[0] in LIBRARIES]
+    sets = [full_name(one) for one in asked if is_task_set(one.dataset)]
     for key, (group, names) in _CODES.items():
         section = attrgetter(key)(params)
         named = {name: getattr(section, name, None) for name in names}

@@ -2,12 +2,14 @@
 
 import ast
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
 from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.kinds.own import last_line
+
+_Gold = TypeVar("_Gold")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +28,8 @@ class TaskGold(GymGold):
     of: Annotated[str, Field(pattern=r"^verifiers:[\w./@-]+(\{.*\})?$")]
 
 
-class _Gym(BaseModel):
-    gold: GymGold
-
-
-class _Task(BaseModel):
-    gold: TaskGold
+class _Line(BaseModel, Generic[_Gold]):
+    gold: _Gold
 
 
 GYM = Kind(
@@ -42,7 +40,7 @@ GYM = Kind(
     judge="pipeline_lib.verify.gym:GymJudge",
     answer_form="pipeline_lib.verify.gym:answer_form",
     show_gold=lambda gold: str(ast.literal_eval(gold.entry)["answer"]),
-    read_line=lambda row: _Gym.model_validate(row).gold,
+    read_line=lambda row: _Line[GymGold].model_validate(row).gold,
     write_line=lambda gold: {"gold": asdict(gold)},
 )
 VERIFIERS = Kind(
@@ -52,6 +50,6 @@ VERIFIERS = Kind(
     judge="pipeline_lib.verify.own:open_set_judge",
     answer_form=last_line,
     show_gold=lambda gold: gold.of,
-    read_line=lambda row: _Task.model_validate(row).gold,
+    read_line=lambda row: _Line[TaskGold].model_validate(row).gold,
     write_line=lambda gold: {"gold": asdict(gold)},
 )

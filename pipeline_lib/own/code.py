@@ -68,7 +68,7 @@ def find_source(text: str, *, key: str, group: str) -> Source:
         if not file.is_file():
             raise BadInputError(f"{key}={text}: no such file")
         return Source(file=file)
-    if text.partition(":")[0] in task_sets.LIBRARIES:
+    if task_sets.is_task_set(text):
         return Source(
             file=pathlib.Path(task_sets.__file__),
             module=task_sets.__name__,

@@ -10,6 +10,7 @@ verifiers the fields of the set's config.
 
 import ast
 import builtins
+import difflib
 import functools
 import hashlib
 import importlib
@@ -32,10 +33,11 @@ _FORMULA = re.compile(r"(?:[\w\s+\-*/^(),]|\.(?!\s*[^\W\d]))*")
 _NAMES = ("C", "E", "I", "Integral", "oo", "pi")
 """C is a constant of integration; some answers of intermediate_integration are unevaluated integrals."""
 _NAME = re.compile(r"[^\W\d]\w*")
-_OF_VALUES = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError),
-    *(RecursionError, TypeError, ValueError),
-)
+
+
+def is_task_set(name: str) -> bool:
+    """True for a name of a set; there may be none of this name."""
+    return name.partition(":")[0] in LIBRARIES
 
 
 def warm(of: str) -> None:
@@ -106,6 +108,10 @@ def _data_set(of: str, *, seed: int = 0, size: int = 1) -> Any:
     if unknown := options.keys() - {"config", "level"}:
         raise ValueError(f"{of}: {unknown.pop()} is none of weight, level, config")
     factory, config = _gym(), {**options.get("config", {}), "seed": seed, "size": size}
+    if name not in (known := factory.DATASETS.keys() - {"composite"}):
+        close = " or ".join(difflib.get_close_matches(name, known))
+        remedy = f"did you mean {close}?" if close else "a mixture is given by prepare.gym"
+        raise ValueError(f"{name} is none of the data sets of reasoning-gym; {remedy}")
     if "level" not in options:
         return factory.create_dataset(name, **config)
     curriculum = factory.create_curriculum(name)
@@ -144,10 +150,12 @@ def main() -> None:
 
 
 def _score(data_set: Any, answer: str, row: Any) -> float:
-    """0 also where the scorer cannot read the answer; its other errors are no verdict."""
+    """0 also where the scorer cannot read the answer; errors of the machine are no verdict."""
     try:
         return float(data_set.score_answer(answer, row))
-    except _OF_VALUES:
+    except (MemoryError, OSError):
+        raise
+    except Exception:  # noqa: BLE001 - whatever a scorer raises about an answer
         return 0.0
 
 
@@ -158,27 +166,25 @@ def _task_set(of: str) -> Any:
     return verifiers.load_taskset(config)
 
 
-def _needs(of: str, task: Any) -> Iterator[str]:
-    """What is asked for besides one text of a policy."""
+def _refuse(of: str, task: Any, *, is_played: bool = False) -> None:
+    """ValueError names what a task asks for besides a text; of one that was played its rewards alone are looked at."""
     verifiers, (name, _) = importlib.import_module("verifiers.v1"), _name_and_options(of)
-    if verifiers.environment_class(name) is not verifiers.SingleAgentEnv:
-        yield "its own environment"
-    if verifiers.default_harness_id(name) == name:
-        yield "its own harness"
-    if task.NEEDS_CONTAINER or task.data.image:
-        yield "a container"
     bases = {verifiers.Taskset.__module__, verifiers.Task.__module__}
-    for hook in (_task_set(of).toolsets, task.toolsets, task.setup, task.finalize):
-        if hook.__module__ not in bases:
-            yield f"a runtime for {hook.__name__}"
-    yield from _needs_of_rewards(task)
-
-
-def _needs_of_rewards(task: Any) -> Iterator[str]:
+    hooks = (_task_set(of).toolsets, task.toolsets, task.setup, task.finalize)
+    whole = {
+        "its own environment": verifiers.environment_class(name) is not verifiers.SingleAgentEnv,
+        "its own harness": verifiers.default_harness_id(name) == name,
+        "a container": bool(task.NEEDS_CONTAINER or task.data.image),
+        **{f"a runtime for {one.__name__}": one.__module__ not in bases for one in hooks},
+    }
+    needs = [] if is_played else [need for need, is_there in whole.items() if is_there]
     for one in (*task.hooks("reward"), *(judge.score for judge in task.plugged_judges())):
         runtime = inspect.signature(one).parameters.get("runtime")
         if runtime is not None and runtime.default is inspect.Parameter.empty:
-            yield f"a runtime for {one.__name__}"
+            needs.append(f"a runtime for {one.__name__}")
+    if needs:
+        remedy = "play it by vf-eval, and read its traces by `reasonloop import-rollouts`"
+        raise ValueError(f"{of} needs {', '.join(needs)}: {remedy}")
 
 
 def _tasks(of: str, split: str, seed: int, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
@@ -189,9 +195,7 @@ def _tasks(of: str, split: str, seed: int, wanted: Mapping[str, int]) -> Iterato
     random.Random(seed).shuffle(tasks)  # noqa: S311 - reproducible
     share = min(tests, round(len(tasks) * tests / count))
     for task in {"test": tasks[:share], "train": tasks[share:]}.get(split, []):
-        if needs := ", ".join(_needs(of, task)):
-            remedy = "play it by vf-eval, and read its traces by `reasonloop import-rollouts`"
-            raise ValueError(f"{of} needs {needs}: {remedy}")
+        _refuse(of, task)
         data = task.data.model_dump(mode="json", exclude_none=True)
         messages = _messages(of, data)
         entry = {"data": data, "nodes": [{"message": one} for one in messages]}
@@ -212,8 +216,7 @@ async def score(gold: Mapping[str, str], text: str) -> float | None:
     verifiers, found = importlib.import_module("verifiers.v1"), _task_set(gold["of"])
     kind, row = type(found).task_type(), json.loads(gold["entry"])
     task = kind(kind.data_type().model_validate(row["data"]), found.config.task)
-    if needs := ", ".join(_needs_of_rewards(task)):
-        raise ValueError(f"{gold['of']} needs {needs}")
+    _refuse(gold["of"], task, is_played=True)
     said = [*row["nodes"], {"message": {"role": "assistant", "content": text}, "sampled": True}]
     parents = [None, *range(len(said) - 1)]
     trace = verifiers.Trace(

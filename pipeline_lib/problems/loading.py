@@ -70,27 +70,20 @@ def task_in(params: DataParams) -> Source | None:
     return None if is_data_set(params.dataset) else task_of(full_name(params))
 
 
-def find_data_set(name: str) -> DataSet:
+def find_data_set(name: str, *, generated: Sequence[str] = ()) -> DataSet:
     """The data set of that name, or its rows of some days by ``NAME@FIRST..LAST``; BadInputError if there is none."""
     base, at, window = name.partition("@")
     if base not in DATA_SETS:
-        raise _unknown(name, [*DATA_SETS])
+        shown, known = one_line(repr(name), most=_SHOWN_CHARACTERS), [*generated, *DATA_SETS]
+        close = suggestion(name, known) or ";"
+        raise BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")
     return DATA_SETS[base].of_days(window) if at else DATA_SETS[base]
 
 
-def check_data_set(params: DataParams) -> None:
+def check_data_set(params: DataParams, *, generated: Sequence[str] = GENERATED) -> None:
     """Raise BadInputError with the names if ``params`` name no data set, nor a task."""
-    if is_data_set(params.dataset):
-        if params.dataset not in GENERATED:
-            find_data_set(params.dataset)
-    elif task_in(params) is None:
-        raise _unknown(params.dataset, [*GENERATED, *DATA_SETS])
-
-
-def _unknown(name: str, known: Sequence[str]) -> BadInputError:
-    shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
-    close = suggestion(name, known) or ";"
-    return BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")
+    if params.dataset not in generated and task_in(params) is None:
+        find_data_set(params.dataset, generated=generated)
 
 
 def source_of(name: str, source: str | None, *, key: str = "prepare.source") -> str:

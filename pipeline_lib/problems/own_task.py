@@ -15,6 +15,7 @@ from pipeline_lib.errors import BadInputError, Faults, first_fault
 from pipeline_lib.kinds.own import OWN
 from pipeline_lib.own.calls import Call, OwnCode
 from pipeline_lib.own.code import TASKS, Source, find_function, find_source, names_of
+from pipeline_lib.own.task_sets import is_task_set
 from pipeline_lib.params.paths import LINES, DataParams, OwnLimits
 from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.lines import Turns, lines_data_set
@@ -30,7 +31,7 @@ def task_of(name: str) -> Source | None:
     try:
         return find_source(name, key="prepare.dataset", group=TASKS)
     except BadInputError:
-        if name.endswith(".py") or ":" in name:
+        if name.endswith(".py") or is_task_set(name):
             raise
         return None
 

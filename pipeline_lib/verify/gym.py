@@ -7,8 +7,10 @@ the tasks environment.
 import functools
 import json
 from collections.abc import Sequence
-from contextlib import ExitStack, closing
-from typing import Any
+from contextlib import ExitStack, closing, suppress
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
 
 from pipeline_lib.errors import SandboxUnavailableError
 from pipeline_lib.killable.pool import Pool
@@ -27,6 +29,7 @@ TAG = "tag"
 """Rule of the format that prompts ask for."""
 _MAX_CHARS = 20_000
 _PROGRAM = f"import sys; sys.modules[{task_sets.__name__!r}].main()"
+_SCORES = TypeAdapter(list[Annotated[float, Field(ge=0, le=1)]])
 _LIMITS = frozenset({Status.TIMEOUT, Status.MEMORY, Status.OUTPUT_LIMIT})
 
 
@@ -67,8 +70,10 @@ class GymScorer(CodeJudge):
             return Verdict(status=Status.UNPARSED, strict=False, lenient=False, score=0.0)
         request = {"of": gold.of, "entry": gold.entry, "answers": [*rules]}
         report = self._sandbox.run(_PROGRAM, TestSuite(stdin=json.dumps(request)))
-        scores = _scores(report.output, len(rules)) if report.status is Status.CORRECT else None
-        if scores is None:
+        scores: list[float] = []
+        with suppress(ValidationError):
+            scores = _SCORES.validate_json(report.output.rstrip("\n").rpartition("\n")[2])
+        if report.status is not Status.CORRECT or len(scores) != len(rules):
             status = report.status if report.status in _LIMITS else Status.VERIFIER_ERROR
             return not_judged(
                 status, f"the scorer of {gold.of}: {report.detail or 'gives no scores'}"
@@ -83,16 +88,6 @@ class GymScorer(CodeJudge):
             rule=named[chosen],
             score=scores[chosen],
         )
-
-
-def _scores(output: str, count: int) -> list[float] | None:
-    """The numbers in the last line, one for each answer; None: they are not there."""
-    try:
-        scores = json.loads(output.rstrip("\n").rpartition("\n")[2])
-    except (ValueError, RecursionError):
-        return None
-    is_list = isinstance(scores, list) and len(scores) == count
-    return scores if is_list and all(isinstance(x, float) and 0 <= x <= 1 for x in scores) else None
 
 
 class GymJudge(ExitStack):

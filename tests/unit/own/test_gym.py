@@ -98,6 +98,15 @@ def test_a_set_of_an_evaluation_is_no_path():
         EvaluateParams(sets=(EvaluationSet(dataset="/tmp/task.py"),))
 
 
+def test_a_set_of_an_evaluation_is_no_task_of_ones_own(tmp_path):
+    """The verifier of a run judges the problems of `prepare` alone."""
+    file = tmp_path / "mine.py"
+    file.write_text("def problems(split, seed): yield {}", "utf-8")
+    one = EvaluationSet(dataset=str(file), problems=3)
+    with pytest.raises(BadInputError, match="a task of your own; give it as prepare.dataset"):
+        evaluation_problems(one, seed=7, gold_problem=lambda _: None)
+
+
 def test_without_the_environment(monkeypatch, tmp_path):
     """One line that says how it is made, for problems and for verdicts."""
     monkeypatch.setenv("REASONLOOP_TASKS", str(tmp_path))
@@ -167,8 +176,11 @@ class TestRows:
     @pytest.mark.parametrize(
         ("params", "message"),
         [
-            ({"dataset": "gym:leg_count"}, "Dataset 'leg_count' not registered"),
-            ({"dataset": "gym:composite"}, "Must specify at least one dataset"),
+            ({"dataset": "gym:leg_count"}, "gym:leg_count: .*did you mean leg_counting"),
+            (
+                {"dataset": "gym:composite"},
+                "composite is none of the data sets of reasoning-gym; a mixture is given",
+            ),
             ({"dataset": "gym", "gym": {"gcd": {"config": {"x": 1}}}}, "unexpected keyword.*'x'"),
             ({"dataset": "gym", "gym": {"gcd": {"levle": 1}}}, "levle is none of weight, level"),
             ({"dataset": "gym", "gym": {"acre": {"level": 1}}}, "No curriculum registered"),
@@ -188,7 +200,9 @@ class TestRows:
             (packages / f"reasoning_gym-{version}.dist-info").mkdir(parents=True)
             monkeypatch.setenv("REASONLOOP_TASKS", str(tmp_path))
             found = load_params(overrides=["prepare.dataset=gym:gcd"])
-            digests.append((found.prepare.code_digest, found.verify.code_digest))
+            beside = load_params(overrides=["evaluate.sets=[{dataset: gym:gcd, problems: 2}]"])
+            sections = (found.prepare, found.verify, beside.verify)
+            digests.append([one.code_digest for one in sections])
         assert all(a != b for a, b in zip(*digests, strict=True))
         assert packages_of(tmp_path / "bin" / "python") == packages
 

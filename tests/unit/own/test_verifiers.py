@@ -96,7 +96,7 @@ def sets(tmp_path_factory):
 
 def splits_of(**fields):
     sizes = {"train_problems": 4, "test_problems": 2, "bootstrap_problems": 0}
-    params = PrepareParams(dataset="verifiers:echoes", **{**sizes, **fields})
+    params = PrepareParams(**{"dataset": "verifiers:echoes", **sizes, **fields})
     return make_splits(params, seed=7, gold_problem=lambda _: None)
 
 
