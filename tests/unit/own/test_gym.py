@@ -103,7 +103,7 @@ def test_a_set_of_an_evaluation_is_no_task_of_ones_own(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("def problems(split, seed): yield {}", "utf-8")
     one = EvaluationSet(dataset=str(file), problems=3)
-    with pytest.raises(BadInputError, match="a task of your own; give it as prepare.dataset"):
+    with pytest.raises(BadInputError, match="a task of your own; give it as"):
         evaluation_problems(one, seed=7, gold_problem=lambda _: None)
 
 
