@@ -169,22 +169,25 @@ def _task_set(of: str) -> Any:
 def _refuse(of: str, task: Any, *, is_played: bool = False) -> None:
     """ValueError names what a task asks for besides a text; of one that was played its rewards alone are looked at."""
     verifiers, (name, _) = importlib.import_module("verifiers.v1"), _name_and_options(of)
-    bases = {verifiers.Taskset.__module__, verifiers.Task.__module__}
-    hooks = (_task_set(of).toolsets, task.toolsets, task.setup, task.finalize)
-    whole = {
-        "its own environment": verifiers.environment_class(name) is not verifiers.SingleAgentEnv,
-        "its own harness": verifiers.default_harness_id(name) == name,
-        "a container": bool(task.NEEDS_CONTAINER or task.data.image),
-        **{f"a runtime for {one.__name__}": one.__module__ not in bases for one in hooks},
-    }
-    needs = [] if is_played else [need for need, is_there in whole.items() if is_there]
+    needs = []
+    if not is_played:
+        bases = {verifiers.Taskset.__module__, verifiers.Task.__module__}
+        hooks = (_task_set(of).toolsets, task.toolsets, task.setup, task.finalize)
+        found = {
+            "its own environment": verifiers.environment_class(name)
+            is not verifiers.SingleAgentEnv,
+            "its own harness": verifiers.default_harness_id(name) == name,
+            "a container": task.NEEDS_CONTAINER or task.data.image,
+            **{f"a runtime for {one.__name__}": one.__module__ not in bases for one in hooks},
+        }
+        needs = [need for need, is_there in found.items() if is_there]
     for one in (*task.hooks("reward"), *(judge.score for judge in task.plugged_judges())):
         runtime = inspect.signature(one).parameters.get("runtime")
         if runtime is not None and runtime.default is inspect.Parameter.empty:
             needs.append(f"a runtime for {one.__name__}")
     if needs:
-        remedy = "play it by vf-eval, and read its traces by `reasonloop import-rollouts`"
-        raise ValueError(f"{of} needs {', '.join(needs)}: {remedy}")
+        remedy = ": play it by vf-eval, and read its traces by `reasonloop import-rollouts`"
+        raise ValueError(f"{of} needs {', '.join(needs)}{'' if is_played else remedy}")
 
 
 def _tasks(of: str, split: str, seed: int, wanted: Mapping[str, int]) -> Iterator[dict[str, Any]]:
