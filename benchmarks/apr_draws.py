@@ -162,6 +162,7 @@ def main() -> None:
         record=read_record(arguments.model),
         serve=None,
         verify=VerifyParams(),
+        batch_size=64,
         grammar=None,
     )
     turns = measure(model, problems, repeats=arguments.repeats, together=arguments.together)

@@ -205,6 +205,8 @@ class AprEvaluateParams(Section):
     """Rollouts of each problem at temperatures above 0."""
     serial_samples: Count | None = None
     """The same of serial models, which draw fewer tokens; null: ``samples``."""
+    batch_size: Count = 64
+    """Sequences decoded together in process."""
 
     @override
     def faults(self) -> Iterator[str]:

@@ -8,7 +8,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.loading import is_data_set
 from pipeline_lib.store.workspace import DrawFolders, Workspace
 
 
@@ -111,6 +113,8 @@ class System:
     """The param ``rollouts`` of its trainings: in their own process, or at an engine's server."""
     begins: Callable[[Params], tuple[str, ...]] = lambda _: ()
     """Stages of another system that a run does first, in the same workspace."""
+    own_problems: bool = False
+    """Its runs take no task of the user."""
     preflight: str | None = None
     """``module:function`` of ``(run, draws=bool)``; ``draws``: its engine may be started."""
 
@@ -124,5 +128,11 @@ class System:
         Raises:
             BadInputError: something that cannot be used.
         """
+        dataset = run.params.prepare.dataset
+        if self.own_problems and not is_data_set(dataset):
+            raise BadInputError(
+                f"prepare.dataset={dataset}: {self.name} run has problems of its own; a task of yours is for run, "
+                "pacore run and classmate run, and for apr rl and apr evaluate"
+            )
         if self.preflight is not None:
             pkgutil.resolve_name(self.preflight)(run, draws=draws)

@@ -167,5 +167,7 @@ def test_a_new_task_is_as_it_should_be(called, refused, tmp_path, monkeypatch):
             + f"\n\ndef verify(answer, text):\n    {new}\n"
         )
         assert said in refused("task", "check", "words.py", *few)
-    assert "apr run trains on traces of its own" in refused("apr", "run", "--task", "words.py")
+    for system in ("apr", "prr"):
+        message = f"words.py: {system} run has problems of its own"
+        assert message in refused(system, "run", "--task", "words.py")
     assert "--data DATA or --task FILE" in refused("apr", "rl", "m", "--output", "o")

@@ -137,6 +137,7 @@ def evaluate(  # noqa: PLR0913 - one argument per option
         temperatures=read_list("temperature", temperature, float, low=0),
         samples=samples,
         serial_samples=serial_samples,
+        batch_size=loaded.apr.evaluate.batch_size,
         first_success=first_success,
         serve=_server(url, loaded, folders[0]),
         evaluate=loaded.evaluate,

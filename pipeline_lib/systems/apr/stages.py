@@ -12,7 +12,6 @@ same command resumes a broken run.
 from functools import partial
 
 from pipeline_lib.errors import BadInputError
-from pipeline_lib.problems.loading import is_data_set
 from pipeline_lib.systems.stage import Run, Stage, System
 
 _TRAINING = ("seed", "apr.model", "apr.sft")
@@ -113,6 +112,7 @@ APR = System(
     ),
     labels=lambda params: (params.apr.data.form,),
     rollouts=lambda params: params.apr.rl.rollouts,
+    own_problems=True,
     preflight="pipeline_lib.systems.apr.stages:check_run",
 )
 
@@ -127,13 +127,8 @@ def check_run(run: Run, *, draws: bool) -> None:
     del draws  # the embedded engine is always installed
     from pipeline_lib.systems.apr.task import load_named  # noqa: PLC0415 - read with every command
 
-    params, dataset = run.params.apr, run.params.prepare.dataset
+    params = run.params.apr
     data, rl = params.data, params.rl
-    if not is_data_set(dataset):
-        raise BadInputError(
-            f"prepare.dataset={dataset}: apr run trains on traces of its own problems; a task of yours is for `reasonloop "
-            "apr rl` and `apr evaluate`"
-        )
     if (data.task == "parts") != (params.model.base is not None):
         raise BadInputError(
             f"apr.data.task={data.task} with apr.model.base={params.model.base}: questions in words are for a language "

@@ -58,6 +58,7 @@ PRR = System(
         ),
     ),
     labels=lambda params: (params.prr.data.task,),
+    own_problems=True,
     preflight="pipeline_lib.systems.prr.stages:check_run",
 )
 

@@ -31,7 +31,6 @@ from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.study import METRICS_NAME, Study, bare_study, write_study
 from pipeline_lib.systems.apr.evaluation.limits import gates_of, limit_plots, limit_tables
 from pipeline_lib.systems.apr.evaluation.plans import (
-    DRAWN_TOGETHER,
     EvaluationSetting,
     Plan,
     make_plans,
@@ -83,7 +82,7 @@ def evaluate_models(
         open_journal(path, key=plan.key, replaces_other=replaces)
         for path, plan in zip(paths, plans, strict=True)
     ]
-    _draw(plans, journals, 1 if setting.serve else setting.workers, on_progress)
+    _draw(plans, journals, setting, on_progress)
     drawn = [
         DrawnRows(
             setting=plan.chosen,
@@ -129,7 +128,10 @@ def evaluate_models(
 
 
 def _draw(
-    plans: Sequence[Plan], journals: Sequence[Journal], workers: int, on_progress: OnProgress
+    plans: Sequence[Plan],
+    journals: Sequence[Journal],
+    setting: EvaluationSetting,
+    on_progress: OnProgress,
 ) -> None:
     """Draw the groups of all plans that their journals lack."""
     total = sum(len(plan.problems) * plan.samples for plan in plans)
@@ -142,7 +144,8 @@ def _draw(
     left = sum(len(group) * plan.samples for plan, _, _, group in pieces)
     on_progress(total - left, total)
     work = [(plan, group) for plan, _, _, group in pieces]
-    for place, rows in results_of(_drawn, work, workers=min(workers, left // DRAWN_TOGETHER)):
+    workers = 1 if setting.serve else min(setting.workers, left // setting.drawn_together)
+    for place, rows in results_of(_drawn, work, workers=workers):
         _, journal, name, _ = pieces[place]
         journal.add(str(name), {"rows": rows})
         left -= len(rows)

@@ -37,11 +37,6 @@ from pipeline_lib.systems.apr.threads import Rollout, Root, TextTokens
 
 _DRAWN_BY = ("pipeline_lib.systems.apr.tasks",)
 """Modules that draw and judge; changes of statistics and reports leave rollouts as they are."""
-_BATCH = 64
-"""Sequences decoded together in process."""
-DRAWN_TOGETHER = 128
-"""Rollouts that are drawn together, and again if they are not all finished: their batches, and with them
-the rounding, are as in an unbroken evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +48,8 @@ class ThreadModel:
     serve: ServeParams | None
     """The server that has it; None: it is drawn in process."""
     verify: VerifyParams
+    batch_size: int
+    """Sequences decoded together in process."""
     grammar: str | None = None
     """Of a language model, in place of its own, as in ``apr.rl.grammar``."""
 
@@ -76,7 +73,7 @@ class ThreadModel:
     def engine(self) -> ChatModel:
         """In this process or at the server. BadInputError: the server does not serve exactly one model."""
         if self.serve is None:
-            return shared_engine(str(self.folder), batch_size=_BATCH)
+            return shared_engine(str(self.folder), batch_size=self.batch_size)
         return OpenAIModel(
             endpoint=attach(self.serve, by_chat=False).endpoint,
             serve=self.serve,
@@ -160,8 +157,18 @@ class EvaluationSetting:
     seed: int
     provenance: Mapping[str, str | None] = field(default_factory=dict)
     """Of the file of metrics."""
+    batch_size: int = 64
+    """Sequences decoded together in process."""
     workers: int = 1
     """Processes that draw, each of them at least as many rollouts as are drawn together."""
+
+    @property
+    def drawn_together(self) -> int:
+        """Rollouts of a piece of work, which is done again unless all have finished.
+
+        So their batches, and with them the rounding, are as in an unbroken evaluation.
+        """
+        return 2 * self.batch_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +193,7 @@ class Plan:
     @property
     def groups(self) -> Sequence[Sequence[Problem]]:
         """Problems whose rollouts are drawn together."""
-        return split(self.problems, max(1, DRAWN_TOGETHER // self.samples))
+        return split(self.problems, max(1, self.setting.drawn_together // self.samples))
 
     def roots(self, problems: Sequence[Problem]) -> list[Root]:
         """The parents of ``problems``."""
@@ -225,6 +232,7 @@ class Plan:
                 "temperature": self.chosen.temperature,
                 "first_success": setting.first_success,
                 "seed": setting.seed,
+                "batch_size": setting.batch_size,
                 "url": serve.url if serve else None,
                 "grammar": setting.grammar_digest,
             }
@@ -264,6 +272,7 @@ def _plans_of_model(
         record=record,
         serve=setting.serve,
         verify=setting.verify,
+        batch_size=setting.batch_size,
         grammar=setting.grammar,
     )
     amounts = setting.children if record.kind == "parallel" else setting.tokens

@@ -21,7 +21,7 @@ from pipeline_lib.systems.apr.words.task import GATES
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event, step_recorder
 
-_UNTRAINED_DRAW = 160
+_UNTRAINED_DRAW = 128
 """Tokens of one draw of the model that was not trained; it repeats itself where it fails."""
 
 
@@ -41,6 +41,7 @@ def choose(run: Run) -> None:
             tokens=trained[1],
             temperatures=(0,),
             samples=1,
+            batch_size=run.params.apr.evaluate.batch_size,
             first_success=False,
             serve=None,
             evaluate=run.params.evaluate,
@@ -75,6 +76,7 @@ def evaluate(run: Run) -> None:
         temperatures=params.temperatures,
         samples=params.samples,
         serial_samples=params.serial_samples,
+        batch_size=params.batch_size,
         first_success=False,
         serve=None,
         evaluate=run.params.evaluate,

@@ -16,7 +16,6 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.study.study import read_study
 from pipeline_lib.systems.apr.data_folder import generate_data
-from pipeline_lib.systems.apr.evaluation import evaluate, plans
 from pipeline_lib.systems.apr.evaluation.evaluate import ROLLOUTS_NAME, evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting
 from pipeline_lib.systems.apr.evaluation.problem_source import read_source
@@ -105,8 +104,7 @@ def test_a_language_model_is_trained_and_evaluated(base, data, tmp_path, lora):
 
 def test_two_processes_draw_what_one_draws(base, data, tmp_path, monkeypatch):
     """Groups of rollouts are drawn in any process; the rows are equal, in the same order."""
-    for module in (evaluate, plans):
-        monkeypatch.setattr(module, "DRAWN_TOGETHER", 1)
+    monkeypatch.setattr(EvaluationSetting, "drawn_together", 1)
     source = read_source(data, None, "test")
     moved: list[tuple[int, int]] = []
     for workers in (1, 2):
