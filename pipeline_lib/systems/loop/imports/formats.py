@@ -156,14 +156,13 @@ def _verifiers(row: Row) -> Iterator[Row]:
 
 def _branch(nodes: Sequence[Row]) -> list[Row]:
     """The messages up to the last one that the model wrote, if any."""
-    drawn = [place for place, node in enumerate(nodes) if node.get("sampled")]
     path: list[Row] = []
-    place = max(drawn, default=None)
+    place = max((at for at, node in enumerate(nodes) if node.get("sampled")), default=None)
     while place is not None and len(path) < len(nodes):
         node = nodes[place]
-        path.append({"message": node["message"], "sampled": bool(node.get("sampled"))})
+        path.insert(0, {"message": node["message"], "sampled": bool(node.get("sampled"))})
         place = node.get("parent")
-    return path[::-1]
+    return path
 
 
 def _inspect(row: Row) -> Iterator[Row]:
