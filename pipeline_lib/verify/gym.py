@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from pipeline_lib.errors import SandboxUnavailableError
+from pipeline_lib.errors import BadInputError, SandboxUnavailableError
 from pipeline_lib.killable.pool import Pool
 from pipeline_lib.kinds.task_sets import GymGold
 from pipeline_lib.own import task_sets
@@ -22,7 +22,12 @@ from pipeline_lib.verdicts import Status, Verdict, not_judged
 from pipeline_lib.verify.answer_text import final_turn
 from pipeline_lib.verify.code import CodeJudge
 from pipeline_lib.verify.math.extraction import extract
-from pipeline_lib.verify.sandbox.client import JailedInterpreter, Library, TestSuite
+from pipeline_lib.verify.sandbox.client import (
+    JailedInterpreter,
+    JailRefusedError,
+    Library,
+    TestSuite,
+)
 from pipeline_lib.verify.sandbox.tiers import open_tier
 
 TAG = "tag"
@@ -102,7 +107,7 @@ class GymJudge(ExitStack):
         """One verdict per (gold, text), in order.
 
         Raises:
-            BadInputError: there is no tasks environment.
+            BadInputError: there is no tasks environment, or none of these data sets in it.
             SandboxUnavailableError: no tier passes its self-test, or docker alone.
         """
         names = {gold.of for gold, _ in pairs}
@@ -115,8 +120,8 @@ class GymJudge(ExitStack):
     def _opened(self) -> Pool[Any, Verdict]:
         with closing(open_tier(self._params.code)) as tested:
             tier, own = tested.tier, self._params.own
-        first, *_ = names = sorted(self._known)
-        python = find_source(first, key="gold", group=VERIFIERS).python
+        names = sorted(self._known)
+        python = find_source(names[0], key="gold", group=VERIFIERS).python
         if tier == "docker" or python is None:
             raise SandboxUnavailableError(
                 "reasoning-gym needs the sandbox tier namespace or landlock"
@@ -129,5 +134,8 @@ class GymJudge(ExitStack):
             memory_bytes=own.memory_mb << 20,
             library=Library(python=python, folder=packages_of(python), warm=warm),
         )
-        scorer = GymScorer(interpreter())
-        return Pool(lambda: GymScorer(interpreter()), num_workers=self._workers, first=scorer)
+        try:
+            first = GymScorer(interpreter())
+        except JailRefusedError as error:  # the tier is tested
+            raise BadInputError(f"golds of {names[0]} to {names[-1]}: {error}") from error
+        return Pool(lambda: GymScorer(interpreter()), num_workers=self._workers, first=first)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline_lib.errors import BadInputError, ReasonloopError
+from pipeline_lib.kinds.task_sets import GymGold
 from pipeline_lib.own.code import packages_of
 from pipeline_lib.params.evaluate import EvaluateParams, EvaluationSet
 from pipeline_lib.params.paths import CodeLimits, OwnLimits, PrepareParams, VerifyParams
@@ -275,6 +276,15 @@ class TestScores:
         found = check_task(params)
         assert len(found.trials) == 10
         assert found.faults == []
+
+    def test_no_such_set(self):
+        """One line, as for a file of `verify` that names it."""
+        gold = GymGold(of="gym:legs", entry="{}")
+        with (
+            open_verifier(VerifyParams()) as opened,
+            pytest.raises(BadInputError, match="golds of gym:legs to gym:legs: legs is none of"),
+        ):
+            opened.judge([Item(gold=gold, text="<answer>1</answer>")])
 
     def test_docker_alone_is_refused(self, problems, monkeypatch):
         """Its image has no tasks environment."""
