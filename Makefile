@@ -12,7 +12,7 @@ SOURCES := reasonloop flows tasks pipeline_lib tests benchmarks
 # Container images set it; each of hundreds of processes then compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo model test compiled suite test-slow test-gpu faults mutants check lint types format experiments serve-env docs clean
+.PHONY: help install demo model test compiled suite test-slow test-gpu faults mutants check lint types format experiments serve-env tasks-env docs clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -100,6 +100,16 @@ $(SERVE)/.installed-cuda: $(PINS)-cuda.txt
 
 requirements/serve-sglang-cpu.txt:
 	@echo 'SGLang has no build for a CPU on PyPI; set DEVICE=cuda' >&2; exit 2
+
+TASKS := .venv-tasks
+
+tasks-env: $(TASKS)/.installed ## an environment with reasoning-gym and verifiers, whose task sets a run reads
+
+$(TASKS)/.installed: requirements/tasks.txt
+	test -x $(TASKS)/bin/python || $(PYTHON) -m venv $(TASKS)
+	$(TASKS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $<
+	$(TASKS)/bin/python -c 'import reasoning_gym, verifiers.v1'
+	touch $@
 
 docs: install ## the API reference, in site/
 	PREFECT_SERVER_ANALYTICS_ENABLED=false $(BIN)/pdoc -o site reasonloop flows tasks pipeline_lib

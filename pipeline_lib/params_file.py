@@ -26,9 +26,10 @@ from pipeline_lib.own.code import (
     find_source,
     names_of,
 )
+from pipeline_lib.own.task_sets import is_task_set
 from pipeline_lib.params.train import ONLINE, RewardParams
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.loading import check_data_set, find_data_set, is_data_set
+from pipeline_lib.problems.loading import check_data_set, full_name, is_data_set
 from pipeline_lib.problems.own_task import PROBLEMS, PROMPTS, THREADS, VERIFY
 from pipeline_lib.store.files import digest_json, write_text
 from pipeline_lib.terminal_text import one_line
@@ -92,9 +93,9 @@ def load_params(
 def _check_names(params: Params) -> None:
     """Not in the models: `params` is below the tables of names in the import order."""
     for key in _DATA:
-        check_data_set(attrgetter(key)(params).dataset)
+        check_data_set(attrgetter(key)(params))
     for one in params.evaluate.sets:
-        find_data_set(one.dataset)
+        check_data_set(one, generated=())
     for data in (params.prepare, params.classmate.prepare, *params.evaluate.sets):
         if data.kind is not None:
             find_kind(data.kind, where=data.dataset)
@@ -106,7 +107,7 @@ def _check_names(params: Params) -> None:
 
 def _with_task(params: Params) -> Params:
     """With what a task of the user's own says, where the params say nothing."""
-    datasets = {key: attrgetter(key)(params).dataset for key in _DATA}
+    datasets = {key: full_name(attrgetter(key)(params)) for key in _DATA}
     own = [name for name in dict.fromkeys(datasets.values()) if not is_data_set(name)]
     if not own:
         return params
@@ -137,12 +138,16 @@ def _with_task(params: Params) -> Params:
 
 def _with_digests(params: Params) -> Params:
     """With digests of the user's code, which stages are keyed by."""
+    asked = (params.prepare, params.classmate.prepare, *params.evaluate.sets)
+    sets = [full_name(one) for one in asked if is_task_set(one.dataset)]
     for key, (group, names) in _CODES.items():
         section = attrgetter(key)(params)
         named = {name: getattr(section, name, None) for name in names}
         named |= {one.name: one.function for one in getattr(section, "rewards", ())}
         if key in _DATA and not is_data_set(section.dataset):
-            named["dataset"] = f"{section.dataset}:{PROBLEMS}"
+            named["dataset"] = f"{full_name(section)}:{PROBLEMS}"
+        if key == "verify" and sets:
+            named["task sets"] = f"{sets[0]}:{PROBLEMS}"
         codes = {
             name: code_of(find_function(text, key=f"{key}.{name}", group=group))
             for name, text in named.items()

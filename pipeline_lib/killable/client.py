@@ -20,7 +20,8 @@ from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.killable.program import HEADER, MAX_CONTROL_BYTES, READY
 from pipeline_lib.params.environment import whole_environment
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 600.0
+"""Imports of a gigabyte of packages take minutes on a busy machine."""
 RECYCLE_AFTER = 2000
 """Messages per process; caches of its libraries only grow."""
 MAX_RESTARTS = 5
@@ -28,6 +29,12 @@ MAX_RESTARTS = 5
 _MAX_REPLY_BYTES = 1 << 28
 _ATTEMPTS = 2
 """Of a message whose process dies."""
+_ROOT = pathlib.Path(__file__).parents[2]
+_LAUNCH = (
+    "import importlib, sys; sys.path.append(root := sys.argv.pop(1)); "
+    "program = importlib.import_module(sys.argv.pop(1)); sys.path.remove(root); program.main()"
+)
+"""For an interpreter that does not find this package: its folder may hold all packages of this environment."""
 
 
 class Lost(Enum):
@@ -42,21 +49,23 @@ class Forker:
 
     ``program`` is a module that calls `program.serve`, ``argument`` its second argument, as JSON. Without
     ``environment`` it has the one of this process, and ``on_output`` takes each line that it or a worker prints.
+    ``python`` is the interpreter of another environment, of whose packages it has those alone.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a process has many settings
         self,
         program: str,
         argument: Any,
         *,
         what: str,
         environment: Mapping[str, str] | None = None,
+        python: pathlib.Path | None = None,
         folder: pathlib.Path | None = None,
         on_output: Callable[[str], None] | None = None,
     ) -> None:
         self._program, self._argument, self._what = program, json.dumps(argument), what
         self._environment = whole_environment() if environment is None else environment
-        self._folder, self._on_output = folder, on_output
+        self._python, self._folder, self._on_output = python, folder, on_output
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -93,14 +102,17 @@ class Forker:
     def _start(self) -> None:
         self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         path = os.pathsep.join(os.path.abspath(path or ".") for path in sys.path)  # noqa: PTH100 - as text
+        flags = ["-u", "-W", "ignore"]
+        command, variables = [sys.executable, *flags, "-m"], {"PYTHONPATH": path}
+        if self._python is not None:
+            command = [str(self._python), *flags, "-P", "-c", _LAUNCH, str(_ROOT)]
+            # Rows of a data set may depend on the order of a set of Python.
+            variables = {"PYTHONPATH": "", "PYTHONHASHSEED": "0"}
         output = subprocess.DEVNULL if self._on_output is None else subprocess.PIPE
         with remote:
             self._process = subprocess.Popen(  # noqa: S603 - a fixed module
-                [
-                    *(sys.executable, "-u", "-W", "ignore", "-m", self._program),
-                    *(str(remote.fileno()), self._argument),
-                ],
-                env={**self._environment, "PYTHONPATH": path},
+                [*command, self._program, str(remote.fileno()), self._argument],
+                env={**self._environment, **variables},
                 cwd=self._folder,
                 pass_fds=[remote.fileno()],
                 stdin=subprocess.DEVNULL,

@@ -11,9 +11,10 @@ from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.program import PROGRAM
+from pipeline_lib.kinds.task_sets import GYM, VERIFIERS
 
 KINDS: Mapping[str, Kind[Any]] = {
-    kind.name: kind for kind in (MATH, COUNTDOWN, CODE, ARC, PROGRAM, OWN)
+    kind.name: kind for kind in (MATH, COUNTDOWN, CODE, ARC, PROGRAM, OWN, GYM, VERIFIERS)
 }
 _BY_GOLD: Mapping[type[Gold], Kind[Any]] = {kind.gold: kind for kind in KINDS.values()}
 

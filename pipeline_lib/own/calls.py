@@ -65,12 +65,13 @@ class OwnCode:
 
     def __init__(self, source: Source, limits: OwnLimits, *, workers: int = 1) -> None:
         self._lines = 0
-        self._name = source.file.name
+        self._name = source.name
         self._forker = Forker(
             program.__name__,
             source.argument | {"memory_mb": limits.memory_mb},
             what=f"the processes of {source.file}",
-            folder=source.file.parent,
+            python=source.python,
+            folder=None if source.given else source.file.parent,
             on_output=self._note,
         )
         self._pool = Pool(partial(_Caller, self._forker, limits), num_workers=workers)

@@ -7,15 +7,19 @@ import ast
 import functools
 import importlib.metadata
 import importlib.util
+import json
 import pathlib
 import symtable
 import sys
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline_lib.errors import BadInputError, reason_of, suggestion
-from pipeline_lib.store.files import digest_json
+from pipeline_lib.own import task_sets
+from pipeline_lib.params.environment import environment
+from pipeline_lib.store.files import digest_file, digest_json
 from pipeline_lib.store.keys import syntax_of
 
 TASKS, VERIFIERS, REWARDS = ("reasonloop.tasks", "reasonloop.verifiers", "reasonloop.rewards")
@@ -29,11 +33,20 @@ class Source:
     file: pathlib.Path
     module: str | None = None
     """Its name where it is imported by name."""
+    python: pathlib.Path | None = None
+    """The interpreter of the tasks environment, which imports it; None: this one."""
+    given: tuple[str, ...] = ()
+    """First arguments of its functions: the full name of a task set."""
 
     @property
     def argument(self) -> dict[str, Any]:
         """For the program that imports it."""
-        return {"file": str(self.file), "module": self.module}
+        return {"file": str(self.file), "module": self.module, "given": self.given}
+
+    @property
+    def name(self) -> str:
+        """For records and errors."""
+        return "".join(self.given) or self.file.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +58,7 @@ class Function:
 
 
 def find_source(text: str, *, key: str, group: str) -> Source:
-    """The source that ``text`` names: a file, an entry point of ``group``, or a module; ``key`` is for errors.
+    """The source that ``text`` names: a file, a task set, an entry point of ``group``, or a module; ``key`` is for errors.
 
     Raises:
         BadInputError: there is none.
@@ -55,6 +68,13 @@ def find_source(text: str, *, key: str, group: str) -> Source:
         if not file.is_file():
             raise BadInputError(f"{key}={text}: no such file")
         return Source(file=file)
+    if task_sets.is_task_set(text):
+        return Source(
+            file=pathlib.Path(task_sets.__file__),
+            module=task_sets.__name__,
+            python=_tasks_python(text),
+            given=(text,),
+        )
     if (here := str(pathlib.Path.cwd())) not in sys.path:
         sys.path.append(here)
     # A function of a task may be named by the task.
@@ -72,6 +92,22 @@ def find_source(text: str, *, key: str, group: str) -> Source:
             f"{key}={text}: neither a file that ends in .py, nor an installed module{known}"
         )
     return Source(file=pathlib.Path(spec.origin), module=module)
+
+
+def _tasks_python(text: str) -> pathlib.Path:
+    folder = pathlib.Path(environment("REASONLOOP_TASKS") or ".venv-tasks").absolute()
+    python = folder / "bin" / "python"
+    if not python.exists():
+        raise BadInputError(
+            f"{text}: there is no {python}; `make tasks-env` installs reasoning-gym and verifiers in .venv-tasks, or set "
+            "REASONLOOP_TASKS to the folder of an environment that has them"
+        )
+    return python
+
+
+def packages_of(python: pathlib.Path) -> pathlib.Path:
+    """The folder of the packages of an environment, by its interpreter."""
+    return next(python.parent.parent.glob("lib/python*/site-packages"))
 
 
 def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
@@ -106,10 +142,21 @@ def names_of(source: Source) -> frozenset[str]:
 def code_of(function: Function) -> str:
     """Digest of a function, of what it reaches in its file, and of the files beside it that these import.
 
-    Comments, docstrings and other functions change nothing.
+    Comments, docstrings and other functions change nothing. In the tasks environment the versions of all packages count.
     """
-    file = function.source.file
-    return _digest(file, file.stat().st_mtime_ns, function.name)
+    file, python = function.source.file, function.source.python
+    digest = _digest(file, file.stat().st_mtime_ns, function.name)
+    return digest if python is None else digest_json([digest, sorted(_packages(python))])
+
+
+def _packages(python: pathlib.Path) -> Iterator[str]:
+    """Names and versions of all packages; of those that are installed as a folder the digests of its files."""
+    for one in packages_of(python).glob("*.dist-info"):
+        yield one.name
+        for origin in one.glob("direct_url.json"):
+            folder = json.loads(origin.read_text("utf-8"))["url"].removeprefix("file://")
+            files = pathlib.Path(urllib.parse.unquote(folder)).rglob("*.py")
+            yield from map(digest_file, files)
 
 
 @functools.lru_cache(maxsize=64)

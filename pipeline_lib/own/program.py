@@ -34,8 +34,11 @@ def main() -> None:
     file = pathlib.Path(source["file"])
     try:
         module = imported(file, source["module"])
+        if source["given"]:
+            module.warm(*source["given"])
     except BaseException as error:  # noqa: BLE001 - whatever the code raises, the client says it
-        control.send(f"{file.name}: cannot be imported: {_failure(error, file)}".encode())
+        where = "".join(source["given"]) or f"{file.name}: cannot be imported"
+        control.send(f"{where}: {_failure(error, file)}".encode())
         return
     os.register_at_fork(after_in_parent=_count_fork)
     memory_bytes = source["memory_mb"] << 20

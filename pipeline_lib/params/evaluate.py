@@ -41,6 +41,8 @@ class EvaluateParams(Section):
     def faults(self) -> Iterator[str]:
         yield from repetition(temperatures=self.temperatures)
         yield from repetition(sets=[one.dataset for one in self.sets])
+        if paths := [one.dataset for one in self.sets if "/" in one.dataset]:
+            yield f"sets={paths}; results are kept by name, which must have no /"
         if 1 not in self.ks:
             yield f"ks={list(self.ks)}; it must contain 1, since pass@1 is the headline"
         if self.num_paths < max(self.ks):

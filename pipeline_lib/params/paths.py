@@ -1,7 +1,7 @@
 """Params of the stages from problems to training data."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from typing_extensions import override
@@ -11,6 +11,8 @@ from pipeline_lib.params.serve import address_faults
 
 LINES = "lines"
 """Name of the data set whose rows are of any form."""
+GYM = "gym"
+"""Name of the data set that is a mixture of those of reasoning-gym."""
 
 
 class CountdownParams(Section):
@@ -69,9 +71,17 @@ class DataParams(Section):
     """Kind of all rows; null: the one that a row names, else code or program for rows with tests, else math."""
     system: str | None = None
     """System prompt of every question, unless its messages have one."""
+    gym: dict[str, Positive | dict[str, Any]] = Field(default_factory=dict)
+    """dataset=gym: a mixture of data sets of reasoning-gym by name, with a weight, or with weight, level and config."""
+    taskset: dict[str, Any] = Field(default_factory=dict)
+    """dataset=verifiers:ID: fields of the config of the task set."""
 
     @override
     def faults(self) -> Iterator[str]:
+        if bool(self.gym) != (self.dataset == GYM):
+            yield f"dataset={self.dataset} and gym={list(self.gym)}: a mixture needs dataset=gym and names"
+        if self.taskset and not self.dataset.startswith("verifiers:"):
+            yield f"taskset is for dataset=verifiers:ID, not {self.dataset}"
         for name in ("columns", "splits", "kind", "system"):
             if (
                 self.dataset != LINES

@@ -4,13 +4,15 @@ A new data set is a parser of its rows and a line in ``DATA_SETS``.
 """
 
 import itertools
+import json
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pipeline_lib.errors import BadInputError, Faults, suggestion
-from pipeline_lib.params.paths import LINES, DataParams
+from pipeline_lib.own.code import Source
+from pipeline_lib.params.paths import GYM, LINES, DataParams
 from pipeline_lib.problems import arc_grids, code_cases, countdown, row_parsers, word_problems
 from pipeline_lib.problems.data_set import (
     DataSet,
@@ -56,26 +58,32 @@ def is_data_set(name: str) -> bool:
     return name in GENERATED or name.partition("@")[0] in DATA_SETS
 
 
-def find_data_set(name: str) -> DataSet:
+def full_name(params: DataParams) -> str:
+    """``dataset``, and what else says which task it is."""
+    named = f"{GYM}:" if params.gym else params.dataset
+    options = params.gym or params.taskset
+    return f"{named}{json.dumps(options, sort_keys=True)}" if options else named
+
+
+def task_in(params: DataParams) -> Source | None:
+    """The task that ``params`` name, if they name no data set; errors as of `task_of`."""
+    return None if is_data_set(params.dataset) else task_of(full_name(params))
+
+
+def find_data_set(name: str, *, generated: Sequence[str] = ()) -> DataSet:
     """The data set of that name, or its rows of some days by ``NAME@FIRST..LAST``; BadInputError if there is none."""
     base, at, window = name.partition("@")
     if base not in DATA_SETS:
-        raise _unknown(name, [*DATA_SETS])
+        shown, known = one_line(repr(name), most=_SHOWN_CHARACTERS), [*generated, *DATA_SETS]
+        close = suggestion(name, known) or ";"
+        raise BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")
     return DATA_SETS[base].of_days(window) if at else DATA_SETS[base]
 
 
-def check_data_set(name: str) -> None:
-    """Raise BadInputError with the names if ``name`` is no data set, nor a task."""
-    if name.partition("@")[0] in DATA_SETS:
-        find_data_set(name)
-    elif name not in GENERATED and task_of(name) is None:
-        raise _unknown(name, [*GENERATED, *DATA_SETS])
-
-
-def _unknown(name: str, known: Sequence[str]) -> BadInputError:
-    shown = one_line(repr(name), most=_SHOWN_CHARACTERS)
-    close = suggestion(name, known) or ";"
-    return BadInputError(f"data set {shown} is unknown{close} there are {', '.join(known)}")
+def check_data_set(params: DataParams, *, generated: Sequence[str] = GENERATED) -> None:
+    """Raise BadInputError with the names if ``params`` name no data set, nor a task."""
+    if params.dataset not in generated and task_in(params) is None:
+        find_data_set(params.dataset, generated=generated)
 
 
 def source_of(name: str, source: str | None, *, key: str = "prepare.source") -> str:

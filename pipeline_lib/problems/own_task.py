@@ -15,6 +15,7 @@ from pipeline_lib.errors import BadInputError, Faults, first_fault
 from pipeline_lib.kinds.own import OWN
 from pipeline_lib.own.calls import Call, OwnCode
 from pipeline_lib.own.code import TASKS, Source, find_function, find_source, names_of
+from pipeline_lib.own.task_sets import is_task_set
 from pipeline_lib.params.paths import LINES, DataParams, OwnLimits
 from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.lines import Turns, lines_data_set
@@ -26,11 +27,11 @@ _TURNS: TypeAdapter[Any] = TypeAdapter(Turns)
 
 
 def task_of(name: str) -> Source | None:
-    """The source of ``prepare.dataset``, if it is a task; BadInputError: a file that does not exist."""
+    """The source of ``prepare.dataset``, if it is a task; BadInputError: a file or a task set that does not exist."""
     try:
         return find_source(name, key="prepare.dataset", group=TASKS)
     except BadInputError:
-        if name.endswith(".py"):
+        if name.endswith(".py") or is_task_set(name):
             raise
         return None
 
@@ -43,15 +44,17 @@ def task_problems(
     Raises:
         BadInputError: its function fails, or gives rows that cannot be used.
     """
+    shares = {"wanted": counts} if source.given else {}
     calls = [
-        Call(function=PROBLEMS, args=[split, seed], most=count) for split, count in counts.items()
+        Call(function=PROBLEMS, args=[*source.given, split, seed], options=shares, most=count)
+        for split, count in counts.items()
     ]
     with OwnCode(source, _LIMITS) as code:
         results = code.call(calls)
     found: dict[str, dict[str, Problem]] = {split: {} for split in counts}
     faults = Faults()
     for split, result in zip(counts, results, strict=True):
-        where = f"{source.file.name}: problems({split!r}, {seed})"
+        where = f"{source.name}: problems({split!r}, {seed})"
         for index, fields in enumerate(result.rows(where)):
             with faults.kept():
                 problem = problem_of(source, fields, f"{where} row {index + 1}", index=index)
@@ -68,7 +71,7 @@ def problem_of(source: Source, fields: Any, where: str, *, index: int = 0) -> Pr
         raise BadInputError(f"{where}: expected a dict, got {fields!r:.60}")
     row = RawRow(fields=fields, where=where, index=index)
     form = DataParams(dataset=LINES, kind=OWN.name if VERIFY in names_of(source) else None)
-    problem = lines_data_set(form).parse(row, id_prefix="", source=source.file.stem)
+    problem = lines_data_set(form).parse(row, id_prefix="", source=source.name.removesuffix(".py"))
     assert isinstance(problem, Problem)
     if not problem.question.strip():
         raise row.error("question", "it is empty")

@@ -15,13 +15,13 @@ from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.problems import countdown, word_problems
 from pipeline_lib.problems.loading import (
     find_data_set,
-    is_data_set,
     load_evaluation_set,
     load_splits,
     source_of,
+    task_in,
 )
 from pipeline_lib.problems.overlap import OverlapReport, normalized_question, overlap_report
-from pipeline_lib.problems.own_task import task_of, task_problems, with_prompts
+from pipeline_lib.problems.own_task import task_problems, with_prompts
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.seeding import child_seed
 
@@ -79,7 +79,7 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
     elif is_words:
         drawn = word_problems.splits(params.word_problems, seed=seed, counts=wanted)
-    elif task := None if is_data_set(params.dataset) else task_of(params.dataset):
+    elif task := task_in(params):
         drawn, removed = _of_task(task, wanted, seed)
     else:
         pools, removed = _clean(params, gold_problem)
@@ -115,7 +115,7 @@ def _of_task(
     drawn: dict[str, list[Problem]] = {}
     seen: set[str] = set()
     repeated = 0
-    for split in ("test", "train", "bootstrap"):
+    for split in (one for one in ("test", "train", "bootstrap") if one in wanted):
         drawn[split] = []
         for problem in found.get(split, []):
             question = normalized_question(problem.question)
@@ -125,7 +125,7 @@ def _of_task(
                 drawn[split].append(problem)
                 seen.add(question)
         if not drawn[split] and split != "bootstrap":
-            raise BadInputError(f"{task.file}: problems({split!r}, {seed}) gives none of its own")
+            raise BadInputError(f"{task.name}: problems({split!r}, {seed}) gives none of its own")
     return drawn, {"loaded": {}, "duplicates": repeated, "unusable_golds": ()}
 
 
@@ -203,6 +203,13 @@ def evaluation_problems(
     Raises:
         BadInputError: the data is unusable, or no gold can be verified against.
     """
+    if task := task_in(params):
+        where = f"evaluate.sets: {params.dataset}"
+        if not task.given:
+            raise BadInputError(f"{where} is a task of your own; give it as prepare.dataset")
+        if params.problems is None:
+            raise BadInputError(f"{where} may have no end; give its number of problems")
+        return _of_task(task, {"test": params.problems}, seed)[0]["test"], []
     source = source_of(params.dataset, params.source, key=f"source of {params.dataset}")
     usable, unusable = _by_gold(load_evaluation_set(params.dataset, source, params), gold_problem)
     problems = _take_units(_ordered(usable, seed), params.problems or len(usable))

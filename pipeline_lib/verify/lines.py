@@ -19,7 +19,7 @@ import pathlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AliasChoices,
@@ -74,7 +74,7 @@ class Line(BaseModel, extra="ignore", frozen=True, arbitrary_types_allowed=True)
     problem_id: _Id = ""
     question: _Written = ""
     columns: dict[str, Any] = {}
-    turns: tuple[tuple[StrictStr, StrictStr], ...] = ()
+    turns: tuple[tuple[Literal["system", "user", "assistant"], StrictStr], ...] = ()
     model: StrictStr | None = None
     gold: SkipValidation[Gold]
     """Read by its kind, after the other fields."""

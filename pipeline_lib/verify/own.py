@@ -15,7 +15,7 @@ from pipeline_lib.killable.client import Lost
 from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.kinds.table import kind_of
 from pipeline_lib.own.calls import Call, OwnCode, Result
-from pipeline_lib.own.code import VERIFIERS, Function, find_function
+from pipeline_lib.own.code import VERIFIERS, Function, find_function, find_source
 from pipeline_lib.params.paths import OwnLimits, VerifyParams
 from pipeline_lib.terminal_text import one_line
 from pipeline_lib.verdicts import Status, Verdict, not_judged
@@ -44,6 +44,12 @@ class OwnJudge:
         """
         calls = [Call(function=self._name, args=[answer_in(gold), text]) for gold, text in pairs]
         return [_verdict(result) for result in self._code.call(calls)]
+
+
+def open_set_judge(params: VerifyParams, *, workers: int) -> OwnJudge:
+    """The judge by the rewards of task sets of verifiers; BadInputError: there is no tasks environment."""
+    source = find_source("verifiers:", key="verifiers", group=VERIFIERS)
+    return OwnJudge(Function(source=source, name="score"), params.own, workers=workers)
 
 
 def answer_in(gold: Gold) -> Any:

@@ -170,13 +170,14 @@ def generated_problems() -> Iterator[Any]:
         None,
         *sorted(path.stem for path in (defaults.FOLDER / defaults.PROFILES).glob("*.yaml")),
     ]
-    found: dict[PrepareParams, str] = {}
+    found: dict[str, tuple[PrepareParams, str]] = {}
     for name in names:
         params = load_params(profile=name)
         for section, prepare in (("loop", params.prepare), ("classmate", params.classmate.prepare)):
             if prepare.dataset in GENERATED:
-                found.setdefault(prepare, f"{name or 'default'} {section}")
-    for prepare, name in found.items():
+                named = (prepare, f"{name or 'default'} {section}")
+                found.setdefault(prepare.model_dump_json(), named)
+    for prepare, name in found.values():
         marks = [pytest.mark.slow] if prepare.train_problems > 4000 else []
         yield pytest.param(prepare, id=name, marks=marks)
 

@@ -36,7 +36,7 @@ def check_settings(params: Params) -> None:
     """
     classmate = params.classmate
     _check_unused(classmate.train)
-    check_data_set(classmate.prepare.dataset)
+    check_data_set(classmate.prepare)
     if classmate.bootstrap.model is not None:
         with errors_at("classmate.bootstrap"):
             check_model(classmate.bootstrap.model)

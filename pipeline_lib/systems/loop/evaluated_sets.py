@@ -2,9 +2,11 @@
 
 import pathlib
 
+from pipeline_lib.own.code import Function, code_of
 from pipeline_lib.params.evaluate import EvaluationSet
 from pipeline_lib.problems.data_set import source_identity
-from pipeline_lib.problems.loading import source_of
+from pipeline_lib.problems.loading import source_of, task_in
+from pipeline_lib.problems.own_task import PROBLEMS
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.splits import checked_problems
 from pipeline_lib.store import manifests, shards
@@ -43,7 +45,9 @@ def _write_set(run: Run, params: EvaluationSet) -> None:
     key = stage_key(
         __name__,
         params={**params.model_dump(), "seed": seed},
-        inputs=source_identity(source_of(params.dataset, params.source)),
+        inputs={"code": code_of(Function(source=task, name=PROBLEMS))}
+        if (task := task_in(params))
+        else source_identity(source_of(params.dataset, params.source)),
     )
     if manifests.current(table, kind=_KIND, key=key):
         return

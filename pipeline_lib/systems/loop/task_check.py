@@ -7,7 +7,8 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.own.calls import Call, OwnCode
 from pipeline_lib.own.code import Source, names_of
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.own_task import problem_of, task_of
+from pipeline_lib.problems.loading import task_in
+from pipeline_lib.problems.own_task import problem_of
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.splits import checked_splits
 from pipeline_lib.store.workspace import SPLITS
@@ -60,7 +61,7 @@ def check_task(params: Params) -> TaskCheck:
     Raises:
         BadInputError: it is no task, or its problems or texts cannot be used.
     """
-    task = task_of(params.prepare.dataset)
+    task = task_in(params.prepare)
     if task is None:
         raise BadInputError(f"{params.prepare.dataset}: is no task; give a file that ends in .py")
     splits = checked_splits(params.prepare, seed=params.seed)
@@ -95,5 +96,5 @@ def _solutions(splits: Mapping[str, Sequence[Problem]]) -> Iterator[tuple[Proble
     for problems in splits.values():
         for problem in problems[:_TRIED]:
             if problem.solution is not None:
-                yield problem, problem.solution, True
+                yield problem, problem.kind.solution_texts(problem.gold, problem.solution)[0], True
             yield problem, "", False

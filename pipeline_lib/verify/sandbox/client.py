@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -35,6 +36,8 @@ _LAUNCH = (
 INTERPRETER_FLAGS = ("-s", "-S", "-P")
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8", "PATH": ""}
 _START_TIMEOUT_S = 20.0
+_LIBRARY_TIMEOUT_S = 600.0
+"""Some data sets are made in tens of seconds."""
 _ANSWER_GRACE_S = 10.0
 _CLOSE_TIMEOUT_S = 2.0
 _ATTEMPTS = 2
@@ -72,18 +75,31 @@ class RunReport:
     """False if the wall-clock limit was reached before the CPU limit."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library:
+    """Packages of another environment, for all programs of a jail."""
+
+    python: pathlib.Path
+    folder: pathlib.Path
+    warm: Sequence[tuple[str, ...]]
+    """Modules that are imported before the jail is entered, with arguments for a call of its ``warm`` if it has any."""
+
+
 class JailedInterpreter:
     """One warm interpreter in one jail; runs are serialized, from any thread.
 
     ``jail`` is ``namespace``, ``landlock``, or ``container`` in a container of its own. A program has
     ``timeout_s`` CPU seconds, and its process ``memory_bytes`` of address space. JailRefusedError: the
-    jail cannot be entered here.
+    jail cannot be entered here, or the ``library`` not imported.
     """
 
-    def __init__(self, jail: str, *, timeout_s: float, memory_bytes: int) -> None:
+    def __init__(
+        self, jail: str, *, timeout_s: float, memory_bytes: int, library: Library | None = None
+    ) -> None:
         self.tier = jail
         self._timeout_s = timeout_s
         self._memory_bytes = memory_bytes
+        self._library = library
         self._lock = threading.Lock()
         self._start()
 
@@ -125,14 +141,17 @@ class JailedInterpreter:
     def _start(self) -> None:
         self._control, remote = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own_pidfd = os.pidfd_open(os.getpid())
+        library = self._library
         options = {
             "jail": self.tier,
             "memory_bytes": self._memory_bytes,
-            "packages": numpy_folders(),
+            "packages": [str(library.folder)] if library else numpy_folders(),
+            "warm": library.warm if library else (),
             "control": remote.fileno(),
             "client_pidfd": own_pidfd,
         }
-        interpreter = str(pathlib.Path(sys.executable).resolve())
+        python = library.python if library else pathlib.Path(sys.executable)
+        interpreter = str(python.resolve())
         command = [interpreter, *INTERPRETER_FLAGS, "-c", _LAUNCH, str(PACKAGE_ROOT)]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - fixed interpreter and module
@@ -149,7 +168,7 @@ class JailedInterpreter:
             os.close(own_pidfd)
             remote.close()
         try:
-            answer = self._receive(_START_TIMEOUT_S)
+            answer = self._receive(_LIBRARY_TIMEOUT_S if library else _START_TIMEOUT_S)
         except OSError as error:
             self._stop()
             raise JailRefusedError("the interpreter did not start") from error

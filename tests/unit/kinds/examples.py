@@ -9,6 +9,7 @@ from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.own import own_gold
 from pipeline_lib.kinds.program import ProgramGold
+from pipeline_lib.kinds.task_sets import GymGold, TaskGold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,24 @@ EXAMPLES = {
         gold=own_gold("four"),
         line={"gold": "four"},
         shown="four",
+        right="four",
+        wrong="five",
+        no_answer="",
+    ),
+    "gym": Example(
+        gold=GymGold(of="gym:gcd", entry=repr({"answer": "4", "metadata": {"numbers": [8, 12]}})),
+        line={
+            "gold": {"of": "gym:gcd", "entry": "{'answer': '4', 'metadata': {'numbers': [8, 12]}}"}
+        },
+        shown="4",
+        right="8 is 2 * 4. <answer>4</answer>",
+        wrong="<answer>5</answer>",
+        no_answer="<answer></answer>",
+    ),
+    "verifiers": Example(
+        gold=TaskGold(of="verifiers:echoes", entry="{}"),
+        line={"gold": {"of": "verifiers:echoes", "entry": "{}"}},
+        shown="verifiers:echoes",
         right="four",
         wrong="five",
         no_answer="",

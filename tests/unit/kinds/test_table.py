@@ -16,15 +16,26 @@ from pipeline_lib.verify.dispatch import AnswerBook, Item, open_verifier
 from pipeline_lib.verify.golds import open_gold_check
 from pipeline_lib.verify.lines import read_lines
 from tests.unit.kinds.examples import EXAMPLES
+from tests.unit.own.tasks_environment import TASKS, needs_tasks
 
 HOSTILE = pathlib.Path(__file__).parents[1] / "own" / "hostile.py"
 each_kind = pytest.mark.parametrize("name", KINDS)
+each_judged_kind = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[needs_tasks] if name == "gym" else [])
+        for name in KINDS
+        if name != "verifiers"  # sets are installed: tests/unit/own/test_verifiers.py
+    ],
+)
 
 
 @pytest.fixture(scope="module")
 def verifier():
     """Of a task as well, whose verifier is for its own problems alone."""
-    with open_verifier(VerifyParams(verifier=f"{HOSTILE}:verify", of_task=True)) as opened:
+    own = VerifyParams(verifier=f"{HOSTILE}:verify", of_task=True)
+    with pytest.MonkeyPatch.context() as patch, open_verifier(own) as opened:
+        patch.setenv("REASONLOOP_TASKS", str(TASKS))
         yield opened
 
 
@@ -78,7 +89,7 @@ def test_prompts_keep_the_gold_out(name):
     assert EXAMPLES[name].right not in prompt
 
 
-@each_kind
+@each_judged_kind
 def test_judges_accept_the_right_text_and_refuse_the_wrong_one(name, verifier):
     """The judge that the kind names opens, and scores both in the requested format."""
     example = EXAMPLES[name]
@@ -89,7 +100,7 @@ def test_judges_accept_the_right_text_and_refuse_the_wrong_one(name, verifier):
     assert (silent.strict, silent.lenient) == (False, False)
 
 
-@each_kind
+@each_judged_kind
 def test_answers_are_told_apart(name, verifier):
     """Right and wrong are two answers; the same text again is the same answer if the kind votes."""
     example = EXAMPLES[name]

@@ -13,7 +13,7 @@ from benchmarks.siege_code import FORGERIES
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.code import MAX_TESTS
 from pipeline_lib.params.evaluate import EvaluationSet
-from pipeline_lib.params.paths import VerifyParams
+from pipeline_lib.params.paths import DataParams, VerifyParams
 from pipeline_lib.problems.code_cases import apps_problem, evalplus_problem
 from pipeline_lib.problems.data_set import RawRow
 from pipeline_lib.problems.loading import check_data_set, load_splits
@@ -277,9 +277,9 @@ def test_what_is_no_window_is_refused(window):
     with pytest.raises(
         BadInputError, match=r"give two.*as in livecodebench@2024-08-01\.\.2025-01-31"
     ):
-        check_data_set(f"livecodebench@{window}")
+        check_data_set(DataParams(dataset=f"livecodebench@{window}"))
     with pytest.raises(BadInputError, match="give two"):
-        check_data_set("apps@2024-01-01..2024-02-01")
+        check_data_set(DataParams(dataset="apps@2024-01-01..2024-02-01"))
 
 
 class Evil:

@@ -20,6 +20,7 @@ from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.own import OwnGold
 from pipeline_lib.kinds.program import ProgramGold
 from pipeline_lib.kinds.table import KINDS
+from pipeline_lib.kinds.task_sets import GymGold, TaskGold
 from pipeline_lib.params.evaluate import EvaluationSet
 from pipeline_lib.params.paths import ColumnParams, DataParams, PrepareParams
 from pipeline_lib.params_file import load_params
@@ -85,6 +86,14 @@ GOLDS = {
         {"tests": [{"input": "1", "output": "2"}]},
         ProgramGold(tests=(("1", "2"),)),
     ),
+    "gym": (
+        {"answer": {"of": "gym:gcd", "entry": "{}"}},
+        GymGold(of="gym:gcd", entry="{}"),
+    ),
+    "verifiers": (
+        {"answer": {"of": "verifiers:x", "entry": "{}"}},
+        TaskGold(of="verifiers:x", entry="{}"),
+    ),
 }
 
 
@@ -96,7 +105,7 @@ def test_golds_of_every_kind(tmp_path, kind, by, write):
     fields, gold = GOLDS[kind]
     row = {"question": "What?", **fields, **({"kind": kind} if by == "column" else {})}
     if write is write_csv:
-        row = {k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()}
+        row = {k: json.dumps(v) if isinstance(v, list | dict) else v for k, v in row.items()}
     name = "row.csv" if write is write_csv else "row.jsonl"
     write(tmp_path / name, [row])
     [problem] = read(tmp_path / name, own(kind=None if by == "column" else kind))

@@ -14,6 +14,7 @@ from pydantic import StrictInt, TypeAdapter
 
 from benchmarks.lib.repository import REPOSITORY
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.paths import DataParams
 from pipeline_lib.params_file import load_params
 from pipeline_lib.problems.data_set import RawRow, folder_rows
 from pipeline_lib.problems.loading import DATA_SETS, check_data_set, load_splits
@@ -156,7 +157,7 @@ def test_repeated_id_names_both_places(tmp_path: pathlib.Path):
 def test_param_names_a_generated_or_a_loaded_set():
     """`prepare.dataset` takes every name of the table and Countdown; another is refused in a line."""
     for name in ("countdown", *DATA_SETS):
-        check_data_set(name)
+        check_data_set(DataParams(dataset=name))
     with pytest.raises(
         BadInputError, match=r"'gsm' is unknown; did you mean 'gsm8k'\? there are countdown"
     ):

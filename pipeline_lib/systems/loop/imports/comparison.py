@@ -12,6 +12,7 @@ from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.math import MATH, last_boxed
+from pipeline_lib.kinds.task_sets import VERIFIERS
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.overlap import normalized_question
@@ -65,9 +66,13 @@ def problem_finder(kind: str, source: pathlib.Path | None) -> Finder:
         given = asked(one.question) if isinstance(one.question, str) else None
         if given := given or by_id.get(str(one.name)):
             return given
-        if one.gold is None:
+        if kind == VERIFIERS.name and one.task is not None:
+            fields = one.task
+        elif one.gold is not None:
+            fields = {"question": one.question, **_gold_fields(one.gold, kind)}
+        else:
             raise BadInputError(f"{one.where}: has no gold; give --problems FILE that has it")
-        fields = {"kind": kind, "question": one.question, **_gold_fields(one.gold, kind)}
+        fields = {"kind": kind, **fields}
         return {**fields, "problem_id": digest_json(fields)[:16]}
 
     return find

@@ -4,9 +4,10 @@ Sources: verl 0.7 `RayPPOTrainer._dump_generations`; TRL 1.16 `GRPOTrainer.log`;
 `Trace`, `Episode`; Inspect 0.3.285 `inspect_ai.log`; lm-evaluation-harness 0.4 `EvaluationTracker.save_results_samples`.
 """
 
+import json
 import math
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -39,6 +40,8 @@ class Rollout:
     model: Any
     step: int | None
     truncated: bool
+    task: Row | None
+    """The problem of the kind `verifiers`: question, turns before the text, gold."""
 
 
 def read_rollouts(path: pathlib.Path, name: str | None = None) -> tuple[str, list[Rollout]]:
@@ -68,6 +71,7 @@ def read_rollouts(path: pathlib.Path, name: str | None = None) -> tuple[str, lis
                     model=own.get("model"),
                     step=None if step is None else int(step),
                     truncated=bool(own.get("truncated")),
+                    task=own.get("task"),
                 )
     if not name or not found:
         raise BadInputError(f"{path}: holds no rollout; give a file with at least one")
@@ -127,10 +131,20 @@ def _verifiers(row: Row) -> Iterator[Row]:
         rewards = {name: one for name, one in trace["rewards"].items() if one is not None}
         total = sum(one["score"] * one["weight"] for one in rewards.values())
         named = {name: one["score"] for name, one in rewards.items()}
-        drawn = [node["message"] for node in trace["nodes"] if node.get("sampled")]
+        if not trace["agent"].get("trainable", True):
+            continue  # of a user or a judge that a model plays
+        *nodes, said = _branch(trace["nodes"]) or [{"message": {"content": None}}]
+        turns = [
+            (one["message"]["role"], _said(one["message"].get("content"), by="")) for one in nodes
+        ]
+        name = row.get("env", {}).get("id", "").rpartition("+")[2].partition("{")[0]
+        entry = json.dumps({"data": task["data"], "nodes": nodes})
+        asked = "\n\n".join(text or "" for role, text in turns if role != "system")
+        gold = {"of": f"verifiers:{name}", "entry": entry}
         yield {
             "question": _first(task["data"], _QUESTIONS),
-            "text": trace.get("root_reply") or drawn,
+            "task": {"question": asked, "turns": turns, "gold": gold} if name else None,
+            "text": trace.get("root_reply") or _said(said["message"].get("content"), by=""),
             "golds": task["data"],
             "name": task.get("key"),
             "model": last.get("model"),
@@ -138,6 +152,17 @@ def _verifiers(row: Row) -> Iterator[Row]:
             "rewards": {"reward": total, **named} if named else {},
             "truncated": last.get("finish_reason") == "length",
         }
+
+
+def _branch(nodes: Sequence[Row]) -> list[Row]:
+    """The messages up to the last one that the model wrote, if any."""
+    path: list[Row] = []
+    place = max((at for at, node in enumerate(nodes) if node.get("sampled")), default=None)
+    while place is not None and len(path) < len(nodes):
+        node = nodes[place]
+        path.insert(0, {"message": node["message"], "sampled": bool(node.get("sampled"))})
+        place = node.get("parent")
+    return path
 
 
 def _inspect(row: Row) -> Iterator[Row]:

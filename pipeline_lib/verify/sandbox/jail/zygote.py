@@ -39,6 +39,7 @@ _WARM_MODULES = """
 array bisect cmath collections copy dataclasses datetime decimal enum fractions functools heapq io
 itertools json math operator random re statistics string textwrap typing
 """
+_MAX_REASON = 1000
 _ROUNDS = 40
 """Python 3.11 specializes an instruction after 8 executions, with a few back-offs."""
 _PROGRAM = b"""
@@ -76,10 +77,11 @@ class _NumpyFinder:
         )
 
 
-def import_warm_modules(packages: Sequence[str]) -> None:
+def import_warm_modules(packages: Sequence[str], warm: Sequence[Sequence[Any]] = ()) -> None:
     """Import what most programs use, and let them import NumPy if its folder is among ``packages``.
 
-    A process imports NumPy after its fork, so programs do not share what they change of it.
+    A process imports NumPy after its fork, so programs do not share what they change of it. What is imported by ``warm``,
+    of a whole environment, is shared.
     """
     for name in _WARM_MODULES.split():
         importlib.import_module(name)
@@ -87,6 +89,11 @@ def import_warm_modules(packages: Sequence[str]) -> None:
     os.putenv("OPENBLAS_NUM_THREADS", "1")
     folders = [folder for folder in packages if folder.endswith("numpy")]
     sys.meta_path.extend(map(_NumpyFinder, folders))
+    sys.path += [folder for folder in packages if folder.endswith("site-packages")]
+    for name, *arguments in warm:
+        module = importlib.import_module(name)
+        if arguments:
+            module.warm(*arguments)
 
 
 class _Loopback(Channel):
@@ -307,8 +314,8 @@ def main() -> None:
     """Entry point of the jailed interpreter.
 
     Its arguments are the entry of ``sys.path`` that led here, and JSON with ``jail``,
-    ``memory_bytes``, ``packages`` (folders of NumPy, which may be imported) and the descriptors
-    ``control`` and ``client_pidfd``.
+    ``memory_bytes``, ``packages`` (folders of NumPy, which may be imported, or of an environment), ``warm`` and the
+    descriptors ``control`` and ``client_pidfd``.
     """
     _, own_path, arguments = sys.argv
     options = json.loads(arguments)
@@ -317,11 +324,11 @@ def main() -> None:
     os.umask(0o022)
     try:
         jail = JAILS[options["jail"]](options["packages"])
-        import_warm_modules(options["packages"])
+        import_warm_modules(options["packages"], options["warm"])
         sys.path.remove(own_path)
         jail.enter()
-    except OSError as error:
-        control.send(json.dumps({"refused": str(error)}).encode())
+    except Exception as error:  # noqa: BLE001 - of the kernel, or of a library
+        control.send(json.dumps({"refused": (str(error) or repr(error))[:_MAX_REASON]}).encode())
         return
     zygote = Zygote(jail, memory_bytes=options["memory_bytes"], client=options["client_pidfd"])
     warm_up()

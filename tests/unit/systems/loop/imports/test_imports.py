@@ -208,3 +208,55 @@ def test_a_missing_file_and_a_bad_line_of_problems(tmp_path):
     problems = write_lines(tmp_path / "problems.jsonl", [{"question": "q"}])
     with pytest.raises(BadInputError, match=r"problems\.jsonl:1: gold"):
         problem_finder("math", problems)
+
+
+def write_turns(path, *, role="user", **trace):
+    """A trace of two turns, beside a branch that ends early."""
+    said = [
+        ("system", "Be brief."),
+        ("user", "2+2?"),
+        ("assistant", "5"),
+        (role, "Sure?"),
+        ("assistant", "4"),
+    ]
+    nodes = [
+        {
+            "message": {"role": one, "content": text},
+            "sampled": one == "assistant",
+            "parent": place - 1 if place else None,
+        }
+        for place, (one, text) in enumerate(said)
+    ]
+    other = {"message": {"role": "user", "content": "Else?"}, "sampled": False, "parent": 2}
+    task = {"type": "Talk", "data": {"idx": 0, "prompt": "2+2?"}, "key": "k"}
+    rewards = {"right": {"score": 1.0, "weight": 1.0}}
+    played = {
+        "task": task,
+        "agent": {"trainable": True},
+        "nodes": [*nodes, other],
+        "rewards": rewards,
+    }
+    row = {"env": {"id": "user-sim+talk"}, "task": task, "traces": [{**played, **trace}]}
+    return write_lines(path, [row])
+
+
+def test_turns_of_verifiers(tmp_path):
+    """The messages before the last reply are its prompt; its gold is the task with them, of the set's name."""
+    [line] = imported(write_turns(tmp_path / "traces.jsonl"), kind="verifiers")
+    turns = [("system", "Be brief."), ("user", "2+2?"), ("assistant", "5"), ("user", "Sure?")]
+    assert (line["text"], line["turns"]) == ("4", turns)
+    assert line["question"] == "2+2?\n\n5\n\nSure?"
+    assert line["gold"]["of"] == "verifiers:talk"
+    entry = json.loads(line["gold"]["entry"])
+    assert entry["data"] == {"idx": 0, "prompt": "2+2?"}
+    assert [(one["message"]["content"], one["sampled"]) for one in entry["nodes"]] == [
+        *(("Be brief.", False), ("2+2?", False), ("5", True), ("Sure?", False))
+    ]
+    [line] = imported(write_turns(tmp_path / "empty.jsonl", nodes=[]), kind="verifiers")
+    assert line["text"] is None
+    with pytest.raises(
+        BadInputError, match=r"turns\.3\.0: Input should be 'system', 'user' or 'assistant'"
+    ):
+        imported(write_turns(tmp_path / "tool.jsonl", role="tool"), kind="verifiers")
+    with pytest.raises(BadInputError, match="holds no rollout"):
+        imported(write_turns(tmp_path / "user.jsonl", agent={"trainable": False}), kind="verifiers")
