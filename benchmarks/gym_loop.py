@@ -22,8 +22,12 @@ SETTINGS = ("prepare.dataset=gym", 'prepare.prompt="{question}\\n"', "execution.
 """Of both; the others are those of the profile `quickstart`."""
 SETS: Mapping[str, tuple[str, ...]] = {
     "spell_backward": ("prepare.gym={spell_backward: {config: {max_word_len: 6}}}",),
-    "leg_counting": (
-        "prepare.gym={leg_counting: {config: {min_animals: 1, max_animals: 2, max_instances: 9}}}",
+    "basic_arithmetic": (
+        (
+            'prepare.gym={basic_arithmetic: {config: {max_terms: 2, max_digits: 2, operators: ["+"], '
+            "allow_parentheses: false, allow_negation: false}}}"
+        ),
+        *("bootstrap.steps=600", "train.steps=600"),
     ),
 }
 

@@ -95,7 +95,8 @@ def find_source(text: str, *, key: str, group: str) -> Source:
 
 
 def _tasks_python(text: str) -> pathlib.Path:
-    folder = pathlib.Path(environment("REASONLOOP_TASKS") or ".venv-tasks").absolute()
+    # Resolved, since the jail shows the folder itself; `python` is a link to another environment's.
+    folder = pathlib.Path(environment("REASONLOOP_TASKS") or ".venv-tasks").resolve()
     python = folder / "bin" / "python"
     if not python.exists():
         raise BadInputError(

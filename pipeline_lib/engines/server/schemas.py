@@ -5,7 +5,7 @@ the distribution. A null field counts as absent.
 """
 
 import secrets
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -202,9 +202,15 @@ class Message(_Schema):
     """One turn. The model's chat template may refuse roles."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: Annotated[list[TextPart], BeforeValidator(_parts)]
-    """A single text is accepted, too."""
+    content: Annotated[list[TextPart], BeforeValidator(_parts)] = []
+    """A single text is accepted, too; of an empty reply, which clients send without it, null and none."""
     name: Text | None = None
+
+    @model_validator(mode="after")
+    def _is_asked(self) -> Self:
+        if self.role != "assistant" and "content" not in self.model_fields_set:
+            raise ValueError(f"a {self.role} message needs content")
+        return self
 
     def plain(self) -> dict[str, str]:
         """For the chat template: text parts joined by newlines."""

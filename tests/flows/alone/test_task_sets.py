@@ -76,7 +76,7 @@ def test_a_mixture_of_reasoning_gym(reasonloop, tmp_path):
     sets = "[{dataset: gym:count_bits, problems: 6}, {dataset: gym:gcd, problems: 6}]"
     done = reasonloop(
         "run", "--workspace", tmp_path, *SMALL, "--set", "prepare.dataset=gym",
-        "--set", f"prepare.gym={mixture}", "--set", f"evaluate.sets={sets}",
+        "--set", f"prepare.gym={mixture}", "--set", f"evaluate.sets={sets}", "--set", "bootstrap.steps=300",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
     verdicts = shards.read_table(Workspace(tmp_path).round_folders(1).verdicts)
@@ -121,7 +121,7 @@ def test_two_turns(serve, command, chat_model, tmp_path):
     play = "from verifiers.v1.cli.eval.main import main; main()"
     options = [
         *("-m", name, "--client.base-url", url, "--client.api-key-var", "NO_KEY", "-r", "4"),
-        *("--sampling.max-tokens", "12", "--env.agent.runtime.type", "subprocess"),
+        *("--sampling.max-tokens", "200", "--env.agent.runtime.type", "subprocess"),
         *("--no-push", "--no-rich", "-o", str(tmp_path / "played")),
     ]
     subprocess.run(
@@ -134,7 +134,7 @@ def test_two_turns(serve, command, chat_model, tmp_path):
     out = tmp_path / "imported"
     limits = ("--set", "evaluate.resamples=100", "--set", "verify.own.timeout_s=60")
     command("import-rollouts", traces, "--kind", "verifiers", "--output", out, *limits)
-    lines = read_json_lines(out / "paths.jsonl")
+    lines = [*read_json_lines(out / "paths.jsonl")]
     assert [len(line["turns"]) for line in lines] == [4] * 16
     assert lines[0]["turns"][2][0] == "assistant"
     [agreed] = read_json(out / "metrics.json")["compute"]["agreement"]
@@ -153,8 +153,9 @@ def test_two_turns(serve, command, chat_model, tmp_path):
         rows,
         *limits,
     )
-    built = read_json_lines(rows)
-    assert len(built) == agreed["both right"]
+    built = [*read_json_lines(rows)]
+    # Those that end within 200 tokens.
+    assert 0 < len(built) <= agreed["both right"]
     assert all(row["prompt"].endswith("6*7=42\n") for row in built)
     command(
         "train", chat_model, rows, "--method", "sft", "--output", tmp_path / "policy",

@@ -48,13 +48,15 @@ def test_turns_and_text_parts_are_rendered(chat_client):
             {"role": "user", "content": "1"},
             {"role": "assistant", "content": "2", "tool_calls": None},
             {"role": "user", "content": parts},
+            {"role": "assistant"},
+            {"role": "user", "content": ""},
         ],
     )
     plain = chat_client.completions.create(
         model=MODEL,
         temperature=0,
         max_tokens=20,
-        prompt="<system>short\n<user>1\n<assistant>2\n<user>a\nb\n<assistant>",
+        prompt="<system>short\n<user>1\n<assistant>2\n<user>a\nb\n<assistant>\n<user>\n<assistant>",
     )
     assert answer.choices[0].message.content == plain.choices[0].text
 
