@@ -2,7 +2,7 @@
 
 For each data set ``reasonloop run --seeds`` trains a small base on worked solutions, then on its own verified paths; the
 control trains on the worked solutions alone for as much processor time. Every part resumes. The settings were found
-on seed 101; after ``make tasks-env``, on two cores:
+on seed 101, where the sets took 18 and some 15 minutes beside other work; after ``make tasks-env``, on two cores:
 
     python -m benchmarks.gym_loop --folder /tmp/gym_loop --seeds 7,8,9
 """

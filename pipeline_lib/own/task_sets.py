@@ -10,6 +10,7 @@ verifiers the fields of the set's config.
 
 import ast
 import builtins
+import contextlib
 import difflib
 import functools
 import hashlib
@@ -43,7 +44,10 @@ def is_task_set(name: str) -> bool:
 def warm(of: str) -> None:
     """Import, and of reasoning-gym make, what problems and scores need, before processes are forked."""
     if of.startswith("gym:"):
-        [*map(_data_set, _members(of))]
+        for data_set in map(_data_set, _members(of)):
+            # Scorers import at the first call, and some take a failed import in a jail for a wrong answer.
+            with contextlib.suppress(IndexError):
+                _score(data_set, (row := data_set[0])["answer"], row)
     else:
         importlib.import_module("verifiers.v1")
 
@@ -153,7 +157,7 @@ def _score(data_set: Any, answer: str, row: Any) -> float:
     """0 also where the scorer cannot read the answer; errors of the machine are no verdict."""
     try:
         return float(data_set.score_answer(answer, row))
-    except (MemoryError, OSError):
+    except (ImportError, MemoryError, OSError):
         raise
     except Exception:  # noqa: BLE001 - whatever a scorer raises about an answer
         return 0.0

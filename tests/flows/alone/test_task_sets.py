@@ -12,22 +12,12 @@ from pipeline_lib.params.paths import BootstrapParams
 from pipeline_lib.store import shards
 from pipeline_lib.store.files import read_json, read_json_lines
 from pipeline_lib.store.workspace import Workspace
-from pipeline_lib.train.bootstrap import save_blank_policy
+from pipeline_lib.train.bootstrap import make_base_policy
 from tests.flows.smoke_runs import THREADS
 from tests.unit.own.tasks_environment import SETS, TASKS, environment_with, needs_tasks
 
-SMALL = (
-    *(
-        "--profile",
-        "smoke",
-        *THREADS,
-        "--set",
-        "verify.own.timeout_s=60",
-        "--set",
-        "bootstrap.steps=40",
-    ),
-    *("--set", "prepare.train_problems=24", "--set", "prepare.test_problems=12"),
-)
+SETTINGS = ("verify.own.timeout_s=60", "prepare.train_problems=24", "prepare.test_problems=12")
+SMALL = ("--profile", "smoke", *THREADS, *(word for one in SETTINGS for word in ("--set", one)))
 FILLED = {
     'raise NotImplementedError("Score the rollout and return a float (e.g. in [0, 1]).")': (
         "return float(len(trace.last_reply) % 2 == self.data.odd)"
@@ -41,10 +31,13 @@ pytestmark = [needs_tasks, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def chat_model(tmp_path_factory) -> pathlib.Path:
-    """A small Llama of random weights with a chat template."""
+    """A small Llama with a chat template, which replies by one to six digits."""
     folder = tmp_path_factory.mktemp("model") / "chat"
-    params = BootstrapParams(hidden_size=16, num_layers=1, num_heads=2)
-    save_blank_policy(folder, [{"prompt": "2,3,7=42\n", "completion": "2*3=6\n6*7=42"}], params)
+    params = BootstrapParams(hidden_size=32, num_layers=1, num_heads=2, steps=150, batch_size=16)
+    questions = [f"2*3=6\n{one},7=42\n" for one in "2367"]
+    asked = [*questions, *(f"{one}66\n6*7=42\n" for one in questions)]
+    rows = [{"prompt": one, "completion": "6" * size} for one in asked for size in range(1, 7)]
+    make_base_policy(rows, folder, params=params, seed=7, key="")
     template = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     return folder
@@ -121,7 +114,7 @@ def test_two_turns(serve, command, chat_model, tmp_path):
     play = "from verifiers.v1.cli.eval.main import main; main()"
     options = [
         *("-m", name, "--client.base-url", url, "--client.api-key-var", "NO_KEY", "-r", "4"),
-        *("--sampling.max-tokens", "200", "--env.agent.runtime.type", "subprocess"),
+        *("--sampling.max-tokens", "24", "--env.agent.runtime.type", "subprocess"),
         *("--no-push", "--no-rich", "-o", str(tmp_path / "played")),
     ]
     subprocess.run(
@@ -154,7 +147,6 @@ def test_two_turns(serve, command, chat_model, tmp_path):
         *limits,
     )
     built = [*read_json_lines(rows)]
-    # Those that end within 200 tokens.
     assert 0 < len(built) <= agreed["both right"]
     assert all(row["prompt"].endswith("6*7=42\n") for row in built)
     command(

@@ -133,18 +133,22 @@ def _verifiers(row: Row) -> Iterator[Row]:
         named = {name: one["score"] for name, one in rewards.items()}
         if not trace["agent"].get("trainable", True):
             continue  # of a user or a judge that a model plays
-        *nodes, said = _branch(trace["nodes"]) or [{"message": {"content": None}}]
+        nodes = _branch(trace["nodes"])
+        # An empty reply is written without content.
         turns = [
-            (one["message"]["role"], _said(one["message"].get("content"), by="")) for one in nodes
+            (one["message"]["role"], _said(one["message"].get("content") or "", by=""))
+            for one in nodes
         ]
+        reply = turns.pop()[1] if turns else None
         name = row.get("env", {}).get("id", "").rpartition("+")[2].partition("{")[0]
-        entry = json.dumps({"data": task["data"], "nodes": nodes})
-        asked = "\n\n".join(text or "" for role, text in turns if role != "system")
+        entry = json.dumps({"data": task["data"], "nodes": nodes[:-1]})
+        asked = "\n\n".join(text for role, text in turns if role != "system")
         gold = {"of": f"verifiers:{name}", "entry": entry}
         yield {
             "question": _first(task["data"], _QUESTIONS),
             "task": {"question": asked, "turns": turns, "gold": gold} if name else None,
-            "text": trace.get("root_reply") or _said(said["message"].get("content"), by=""),
+            # After an error the last reply is one to an earlier turn, and no answer.
+            "text": None if trace.get("errors") else reply,
             "golds": task["data"],
             "name": task.get("key"),
             "model": last.get("model"),

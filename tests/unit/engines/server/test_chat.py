@@ -61,6 +61,12 @@ def test_turns_and_text_parts_are_rendered(chat_client):
     assert answer.choices[0].message.content == plain.choices[0].text
 
 
+def test_a_question_has_content(chat_client):
+    """A reply alone may have none."""
+    with pytest.raises(openai.BadRequestError, match="a user message needs content"):
+        chat_client.chat.completions.create(model=MODEL, messages=[{"role": "user"}])
+
+
 LABELS = {"type": "text", "id": "m1", "cache_control": {"type": "ephemeral"}}
 """lm-eval up to 0.4.11 sends a type; clients send back what a response's message has."""
 

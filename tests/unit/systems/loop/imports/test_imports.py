@@ -252,8 +252,12 @@ def test_turns_of_verifiers(tmp_path):
     assert [(one["message"]["content"], one["sampled"]) for one in entry["nodes"]] == [
         *(("Be brief.", False), ("2+2?", False), ("5", True), ("Sure?", False))
     ]
-    [line] = imported(write_turns(tmp_path / "empty.jsonl", nodes=[]), kind="verifiers")
-    assert line["text"] is None
+    for name, change in (
+        ("empty", {"nodes": []}),
+        ("failed", {"errors": [{"type": "ModelError"}]}),
+    ):
+        [line] = imported(write_turns(tmp_path / f"{name}.jsonl", **change), kind="verifiers")
+        assert line["text"] is None
     with pytest.raises(
         BadInputError, match=r"turns\.3\.0: Input should be 'system', 'user' or 'assistant'"
     ):
