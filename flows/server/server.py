@@ -29,7 +29,8 @@ from pipeline_lib.store.files import read_json, write_json
 LOOPBACK = "127.0.0.1"
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 15.0
-BUSY_TIMEOUT_S = 30.0
+BUSY_TIMEOUT_S = 120.0
+_CONNECT_TIMEOUT_S = 10.0
 _POLL_S = 0.2
 _WORKSPACES = "workspaces.json"
 HEARTBEAT_S = 30
@@ -136,12 +137,11 @@ def _recorded() -> LocalServer | None:
 
 
 def answers(api_url: str, *, timeout_s: float = 5) -> bool:
-    """True if a Prefect API answers at ``api_url``."""
+    """True if a Prefect API answers at ``api_url``: a busy server accepts at once, and answers later."""
+    timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_TIMEOUT_S))
     try:
         # To load the certificates takes longer than the request, which watchdogs repeat each second.
-        answer = httpx.get(
-            f"{api_url}/health", timeout=timeout_s, verify=api_url.startswith("https")
-        )
+        answer = httpx.get(f"{api_url}/health", timeout=timeout, verify=api_url.startswith("https"))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):  # no answer, or no address
         return False
     return answer.status_code == httpx.codes.OK
@@ -156,7 +156,6 @@ def ensure() -> str:
         ReasonloopError: PREFECT_API_URL names a server that does not answer, or none can be started.
     """
     configured = environment("PREFECT_API_URL")
-    # A server that is gone refuses at once; one that is busy answers later.
     if configured and not answers(configured, timeout_s=BUSY_TIMEOUT_S):
         raise ReasonloopError(
             f"PREFECT_API_URL={configured} does not answer; start that server or unset the variable"
