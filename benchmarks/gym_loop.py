@@ -1,8 +1,9 @@
 """The loop against its control of equal compute on two data sets of reasoning-gym, with intervals.
 
 For each data set ``reasonloop run --seeds`` trains a small base on worked solutions, then on its own verified paths; the
-control trains on the worked solutions alone for as much processor time. Every part resumes. The settings were found
-on seed 101, where the sets took 18 and some 15 minutes beside other work; after ``make tasks-env``, on two cores:
+control trains on the worked solutions alone, on the loop's trained tokens and a share of its drawn ones. The report
+gives the CPU seconds of both: the loop's hold those of the judging, in a jail. Every part resumes. The settings were
+found on seed 101. A seed takes 7 to 18 minutes on a core beside other work; after ``make tasks-env``, on two cores:
 
     python -m benchmarks.gym_loop --folder /tmp/gym_loop --seeds 7,8,9
 """
