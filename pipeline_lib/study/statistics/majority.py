@@ -56,11 +56,11 @@ def win_chances(counts: Sequence[int], *, num_silent: int, k: int) -> list[float
         Probabilities. Their sum is 1 minus the probability of a subset without any answer.
     """
     subsets = math.comb(sum(counts) + num_silent, k)
-    return [
-        _share_of_wins(own, [*counts[:place], *counts[place + 1 :]], num_silent=num_silent, k=k)
-        / subsets
-        for place, own in enumerate(counts)
-    ]
+    paths, wins = Counter(counts), {}
+    for own in paths:  # answers with equal numbers of paths win equally often
+        rivals = [*(paths - Counter([own])).elements()]
+        wins[own] = _share_of_wins(own, rivals, num_silent=num_silent, k=k)
+    return [wins[own] / subsets for own in counts]
 
 
 def _normalised(answer: str | None) -> str | None:
