@@ -48,6 +48,11 @@ class Span:
         """Numbers."""
         return self.stop - self.start
 
+    @property
+    def is_whole(self) -> bool:
+        """True if it is all of the buffer."""
+        return self.size == len(self.buffer)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvBlock:
@@ -67,7 +72,10 @@ class KvBlock:
 
 @dataclass(slots=True)
 class KvPool:
-    """Allocates blocks from a few large buffers. Thread-safe."""
+    """Allocates blocks from a few large buffers. Thread-safe.
+
+    A buffer without a block is given back once a block needs a larger one.
+    """
 
     _free: list[Span] = field(default_factory=list)
     """Adjacent free spans are merged."""
@@ -107,6 +115,10 @@ class KvPool:
             found = min(fitting, key=lambda free: free.size)
             self._free.remove(found)
         else:
+            # Blocks grow with their sequences: without this, the buffers of all shorter ones would stay.
+            for span in [free for free in self._free if free.is_whole]:
+                self._free.remove(span)
+                self.held_bytes -= span.size * span.buffer.itemsize
             found = self._new_buffer(shape, size)
         if found.size > size:
             self._free.append(replace(found, start=found.start + size))

@@ -33,6 +33,17 @@ def test_released_memory_is_reused():
     assert pool.held_bytes == held
 
 
+def test_memory_of_shorter_blocks_is_given_back():
+    """A block that grows, as its sequences do, holds at most the present and the next one."""
+    pool, block = KvPool(), None
+    for columns in range(40, 400, 20):
+        grown = pool.allocate(SHAPE, rows=8, columns=columns)
+        if block is not None:
+            pool.release(block)
+        block = grown
+    assert pool.held_bytes < 2.5 * block.span.size * SHAPE.dtype.itemsize
+
+
 @given(
     st.lists(
         st.one_of(st.tuples(st.integers(1, 9), st.integers(1, 60)), st.integers(0, 30)),
