@@ -99,7 +99,7 @@ class WordsTask:
         )
 
     def _gates(self, rollout: Rollout, problem: Problem, answer: str | None) -> Mapping[str, float]:
-        """Of a question in parts: what the parent named, what the children found, and what became of it."""
+        """Of a question in parts: what the first spawn named, what its children found, and what became of it."""
         facts = problem.columns
         parents = [one for one in rollout.sequences if one.role is Role.PARENT]
         spawn = self.grammar.find_spawn(parents[0].prefix + parents[0].output)
@@ -114,7 +114,7 @@ class WordsTask:
         found = {
             names[one.child]: self.grammar.read_result(one.output)
             for one in rollout.sequences
-            if one.role is Role.CHILD and one.child is not None
+            if one.role is Role.CHILD and one.child is not None and not one.round
         }
         gates: dict[str, float] = {
             WELL_FORMED: float(not rollout.events[Event.UNKNOWN_CHILDREN]),

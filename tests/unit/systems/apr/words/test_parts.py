@@ -6,9 +6,12 @@ import re
 import pytest
 
 from pipeline_lib.params.apr import PartsParams
+from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.systems.apr.words.grammars import PointerGrammar, parts_of
 from pipeline_lib.systems.apr.words.parts import KINDS, combined, questions, trace_rows
+from pipeline_lib.systems.apr.words.task import PART_RIGHT, RIGHT_PARTS, WELL_FORMED, WordsTask
 from pipeline_lib.systems.apr.words.texts import ANSWER
+from tests.unit.systems.apr.word_draws import WORDS, WordDraws, roll
 
 PARAMS = PartsParams(facts=0)
 
@@ -96,6 +99,29 @@ def test_traces_are_what_the_runtime_makes_of_them(child):
         assert results == [*map(str, problem.columns["values"])]
         assert grammar.join(spawn, results) == last["prefix"]
         assert last["output"].endswith(f"\\boxed{{{problem.gold.answer}}}")
+
+
+def test_gates_are_of_the_first_spawn():
+    """A model that was not trained may spawn again, and then more children than at first."""
+    [problem] = made("train", 1)
+    _, *children, last = trace_rows(problem, "parallel", PARAMS)
+    numbers = range(1, len(children) + 1)
+    texts = {one["prefix"]: one["output"] for one in children}
+    root = text = problem.question + ANSWER
+    for named in ([1], numbers):
+        texts[text] = "<spawn>\n" + "".join(f"{one}\n" for one in named) + "</spawn>"
+        spawn = PointerGrammar().find_spawn(text + texts[text])
+        text = PointerGrammar().join(
+            spawn, [str(problem.columns["values"][one - 1]) for one in named]
+        )
+    texts[text] = last["output"]
+    draws = WordDraws(texts=texts)
+    rollout = roll(draws, root, grammar=PointerGrammar())
+    assert len(rollout.sequences) == 4 + len(numbers)
+    task = WordsTask(grammar=PointerGrammar(), tokens=WORDS, wire=str, verify=VerifyParams())
+    [judged] = task.judge([rollout], {"p": problem})
+    assert judged.is_right
+    assert judged.measures == {WELL_FORMED: 1, RIGHT_PARTS: 0, PART_RIGHT: 1 / len(numbers)}
 
 
 def test_every_kind_has_the_same_facts():
