@@ -1,4 +1,4 @@
-"""The loop against its control of equal compute on two data sets of reasoning-gym, with intervals.
+"""The loop against its control on two data sets of reasoning-gym, with intervals.
 
 For each data set ``reasonloop run --seeds`` trains a small base on worked solutions, then on its own verified paths; the
 control trains on the worked solutions alone, on the loop's trained tokens and a share of its drawn ones. The report
