@@ -27,6 +27,7 @@ from pipeline_lib.own.code import (
     names_of,
 )
 from pipeline_lib.own.task_sets import is_task_set
+from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.params.train import ONLINE, RewardParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.loading import check_data_set, full_name, is_data_set
@@ -85,9 +86,17 @@ def load_params(
         raise BadInputError(f"{', '.join(sources)}: {reason_of(error)}") from error
     try:
         _check_names(params)
-        return _with_digests(_with_task(params))
+        return _with_digests(_with_task(params, _DATA))
     except BadInputError as error:
         raise BadInputError(f"{', '.join(sources)}: {error}") from error
+
+
+def on_task(params: Params, prepare: PrepareParams) -> Params:
+    """The params on the task of ``prepare``, in place of one that they are for."""
+    nothing: dict[str, object] = {"verifier": None, "answer": None, "of_task": False}
+    verify = params.verify.model_copy(update=nothing if params.verify.of_task else {})
+    changed = params.model_copy(update={"prepare": prepare, "verify": verify})
+    return _with_digests(_with_task(changed, ["prepare"]))
 
 
 def _check_names(params: Params) -> None:
@@ -105,9 +114,9 @@ def _check_names(params: Params) -> None:
     check_engine(params.serve)
 
 
-def _with_task(params: Params) -> Params:
-    """With what a task of the user's own says, where the params say nothing."""
-    datasets = {key: full_name(attrgetter(key)(params)) for key in _DATA}
+def _with_task(params: Params, keys: Sequence[str]) -> Params:
+    """With what the task of the sections ``keys`` says, where the params say nothing."""
+    datasets = {key: full_name(attrgetter(key)(params)) for key in keys}
     own = [name for name in dict.fromkeys(datasets.values()) if not is_data_set(name)]
     if not own:
         return params

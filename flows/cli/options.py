@@ -83,7 +83,8 @@ class ParamsOptions:
 
     def load(self, given: Mapping[str, object] = MappingProxyType({})) -> Params:
         """Read and check the params; options that are ``given``, by key, override them."""
-        chosen = {"prepare.dataset": self.task, "classmate.prepare.dataset": self.task, **given}
+        keys = ("prepare.dataset", "classmate.prepare.dataset", "pacore.scratch.task")
+        chosen = {**dict.fromkeys(keys, self.task), **given}
         options = [
             f"{key}={json.dumps(value)}" for key, value in chosen.items() if value is not None
         ]

@@ -22,6 +22,8 @@ _FURTHER = {
     "prr": "pipeline_lib.systems.prr.study:figure_tables",
 }
 """Functions that make further tables from the study of a system."""
+_FIRST = {"pacore": "pipeline_lib.systems.pacore.study:gate_tables"}
+"""Functions that make the tables that come first."""
 
 
 def print_claims(study: Study) -> None:
@@ -53,7 +55,8 @@ def print_evaluation(folder: pathlib.Path, *, model: str | None = None) -> None:
     further = (
         pkgutil.resolve_name(_FURTHER[study.system])(study) if study.system in _FURTHER else ()
     )
-    for table in (*study_tables(study), *further):
+    first = pkgutil.resolve_name(_FIRST[study.system])(study) if study.system in _FIRST else ()
+    for table in (*first, *study_tables(study), *further):
         print_table(table)
     print_claims(study)
     for name in (METRICS_NAME, REPORT_NAME, "rollouts.jsonl", "submission.json"):

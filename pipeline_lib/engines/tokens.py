@@ -45,6 +45,42 @@ def encode_prompt(tokenizer: Any, prompt: str) -> list[int]:
     return ids if ids[: len(start)] == start else start + ids
 
 
+Spans = Sequence[tuple[int, int]]
+"""First and behind the last."""
+
+
+def encode_prompts(
+    tokenizer: Any, prompts: Sequence[str], spans: Sequence[Spans]
+) -> list[tuple[list[int], Spans]]:
+    """As `encode_prompt`, in one batch, and the spans of tokens that hold ``spans`` of characters of each prompt."""
+    start = encode_prompt(tokenizer, prompts[0])
+    encoded = tokenizer(list(prompts), add_special_tokens=False, verbose=False)
+    start = start[: len(start) - len(encoded["input_ids"][0])]
+    return [
+        (
+            [*start, *ids],
+            [
+                (
+                    len(start) + encoded.char_to_token(place, first),
+                    len(start) + encoded.char_to_token(place, behind - 1) + 1,
+                )
+                for first, behind in own
+            ],
+        )
+        for place, (ids, own) in enumerate(zip(encoded["input_ids"], spans, strict=True))
+    ]
+
+
+def encode_completions(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """As `encode_completion`, in one batch where the tokenizer adds no space."""
+    if _ids_before(tokenizer, _ENCODE_AFTER):
+        return [encode_completion(tokenizer, text) for text in texts]
+    found: list[list[int]] = tokenizer(list(texts), add_special_tokens=False, verbose=False)[
+        "input_ids"
+    ]
+    return found
+
+
 def encode_completion(tokenizer: Any, text: str) -> list[int]:
     """Token ids of a text that follows a prompt, without an end token."""
     before = _ids_before(tokenizer, _ENCODE_AFTER)

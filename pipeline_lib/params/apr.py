@@ -17,7 +17,7 @@ from pipeline_lib.params.sections import (
     head_faults,
     repetition,
 )
-from pipeline_lib.params.train import LoraParams
+from pipeline_lib.params.train import LoraParams, TokenSftParams
 
 
 class ThreadSearchParams(Section):
@@ -112,23 +112,9 @@ class AprModelParams(Section):
         yield from head_faults(self.hidden_size, self.num_heads)
 
 
-class AprSftParams(Section):
+class AprSftParams(TokenSftParams):
     """Supervised training on traces."""
 
-    tokens: Count = 16_000_000
-    """Length of the training, prompts included; the traces are repeated as needed."""
-    step_tokens: Count = 8192
-    """Tokens of an optimizer step, at most; a step holds whole sequences."""
-    pass_tokens: Count = 2048
-    """Tokens of a forward/backward pass, padding included, at most."""
-    optimizer: Literal["muon", "adamw"] = "muon"
-    """muon: Muon for the matrices of the layers, AdamW for embeddings and norms."""
-    lr: Positive = 4e-3
-    """Learning rate of AdamW, after warm-up; a cosine decay follows."""
-    muon_lr: Positive = 0.02
-    warmup_fraction: Fraction = 0.05
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of matrix products, by autocast over float32 weights; auto is bfloat16."""
     loss_on: Literal["drawn", "all"] = "drawn"
     """Tokens with a loss: those that a model draws, or prefixes as well."""
     conditioned: Fraction = 0.5
@@ -138,10 +124,6 @@ class AprSftParams(Section):
     drawn tokens."""
     failed_children: Whole | None = 3
     """Children without a solution that are trained on, per problem, at most; null: all."""
-    checkpoint_every: Count = 250
-    """Optimizer steps."""
-    threads: Count = 1
-    """CPU threads of torch; part of the result, since they change the rounding of sums."""
 
 
 class AprRlParams(Section):

@@ -11,8 +11,8 @@ from pydantic import Field, field_validator
 from typing_extensions import override
 
 from pipeline_lib.kinds.table import KINDS
-from pipeline_lib.params.sections import Count, Section, Whole
-from pipeline_lib.params.train import ONLINE, Method, PpoParams, TrainParams
+from pipeline_lib.params.sections import Count, Fraction, Positive, Section, Whole, head_faults
+from pipeline_lib.params.train import ONLINE, Method, PpoParams, TokenSftParams, TrainParams
 
 PRESETS: Mapping[str, tuple[int, ...]] = {"low": (4,), "medium": (16,), "high": (32, 4)}
 """Published widths by name, without the last round of one call."""
@@ -104,6 +104,64 @@ class EpisodeParams(Section):
             yield f"references={[low, high]}; give the fewest first"
 
 
+class LlamaSizes(Section):
+    """Of a small Llama, by the names of its config."""
+
+    hidden_size: Count = 64
+    intermediate_size: Count = 160
+    num_hidden_layers: Count = 2
+    num_attention_heads: Count = 2
+    max_position_embeddings: Count = 1024
+    """Tokens, answer included."""
+    initializer_range: Positive = 0.1
+
+    @override
+    def faults(self) -> Iterator[str]:
+        yield from head_faults(self.hidden_size, self.num_attention_heads)
+
+
+class ScratchParams(Section):
+    """A small Llama that learns paths and syntheses from scratch, on tries of the parts of each problem.
+
+    Defaults are for locks.
+    """
+
+    task: str = "locks"
+    """FILE.py, an installed module, or an entry point of reasonloop.tasks, whose problems have a column ``tries``."""
+    train_problems: Count = 5000
+    """They are repeated, each time with other tries."""
+    test_problems: Count = 300
+    llama: LlamaSizes = LlamaSizes()
+    references: Annotated[tuple[Count, ...], Field(min_length=1)] = (1, 2, 4, 8, 16, 32)
+    """Numbers of references, each for as many tokens; as wide as the rounds of the evaluation."""
+    first_references: Annotated[tuple[Count, ...], Field(min_length=1)] = (1, 2, 3, 4)
+    """Their numbers at the beginning."""
+    first_share: Fraction = 0.3
+    """Share of the training that is the beginning."""
+    hit_rates: tuple[Fraction, Fraction] = (0.05, 0.95)
+    """Bounds of the share of right tries in references; it is uniform in between, one for a row."""
+    paths: Annotated[float, Field(gt=0, le=1)] = 0.23
+    """Share of the tokens that is plain paths; with 1 the training is the control of a synthesizer."""
+    solved: Fraction = 0.6
+    """Share of the plain paths that is solutions; others are random tries, as honest."""
+    weighted_references: Whole = 2
+    """References of a row that have a loss, on what follows from their choices."""
+    sft: TokenSftParams = TokenSftParams(
+        tokens=12_700_000,
+        step_tokens=4550,
+        lr=3e-3,
+        precision="float32",
+        warmup_fraction=0.03,
+        checkpoint_every=500,
+    )
+
+    @override
+    def faults(self) -> Iterator[str]:
+        low, high = self.hit_rates
+        if low > high:
+            yield f"hit_rates={[low, high]}; give the lower one first"
+
+
 class SynthesizerTrainParams(TrainParams):
     """Training of a synthesizer."""
 
@@ -115,8 +173,14 @@ class SynthesizerTrainParams(TrainParams):
 class ComparisonParams(Section):
     """Strategies that an evaluation compares with votes over plain paths."""
 
-    widths: Annotated[tuple[tuple[Count, ...], ...], Field(min_length=1)] = tuple(PRESETS.values())
-    """Widths of the rounds of each strategy."""
+    widths: Annotated[tuple[tuple[Count, ...], ...], Field(min_length=1)] = (
+        *((16,), (4,), (1,), (32, 4)),
+    )
+    """Widths of the rounds of each strategy; the evaluation is about the first."""
+    greedy: bool = True
+    """Adds each of ``widths`` with a last call at temperature 0, before the others, and one greedy path to the votes."""
+    other_references: bool = True
+    """Adds the first of ``widths`` with a first round of paths of another question: what a synthesis owes to reading."""
     early_stop: EarlyStop | None = EarlyStop()
     """Adds the first of ``widths`` that is wider than one group, with this early stop; null: none."""
     rsa: Rsa | None = Rsa(population=8, subset=4, steps=2)
@@ -163,8 +227,10 @@ class PacoreParams(Section):
     """Requests in flight at the gateway; a further one is refused with status 429."""
     source: str | None = None
     """Workspace of the finished run whose policy the stages take; null: their own workspace."""
-    start: Literal["policy", "base"] = "policy"
-    """Initial policy of the stages. policy: of a finished run. base: the base policy, which they make first."""
+    start: Literal["scratch", "policy", "base"] = "scratch"
+    """Initial policy of the stages. scratch: random weights, on the task of ``scratch``. policy: of a finished run.
+    base: the base policy, which they make first."""
+    scratch: ScratchParams = ScratchParams()
     cached_paths: Count = 8
     """Paths per train problem in the cache of the stages."""
     evaluate: ComparisonParams = ComparisonParams()
@@ -186,8 +252,8 @@ class PacoreParams(Section):
             yield f"train.method={method}; with branches={branches} it is one of {', '.join(sorted(methods))}"
         if branches == "drawn" and self.compaction is Compaction.MODEL:
             yield "train.branches=drawn; a training draws no summaries: set compaction=conclusion or answer"
-        if self.start == "base" and self.source is not None:
-            yield f"start=base; it is made in the same workspace, without source={self.source}"
+        if self.start != "policy" and self.source is not None:
+            yield f"source={self.source}; its policy is for start=policy, not start={self.start}"
 
     @property
     def votes(self) -> bool:

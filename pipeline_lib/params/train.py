@@ -55,6 +55,29 @@ class LoraParams(Section):
             )
 
 
+class TokenSftParams(Section):
+    """Supervised training whose length and steps are tokens."""
+
+    tokens: Count = 16_000_000
+    """Length of the training, prompts included; rows are repeated as needed."""
+    step_tokens: Count = 8192
+    """Tokens of an optimizer step, at most; a step holds whole sequences."""
+    pass_tokens: Count = 2048
+    """Tokens of a forward/backward pass, padding included, at most."""
+    optimizer: Literal["muon", "adamw"] = "muon"
+    """muon: Muon for the matrices of the layers, AdamW for embeddings and norms."""
+    lr: Positive = 4e-3
+    """Learning rate of AdamW, after warm-up; a cosine decay follows."""
+    muon_lr: Positive = 0.02
+    warmup_fraction: Fraction = 0.05
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of matrix products, by autocast over float32 weights; auto is bfloat16."""
+    checkpoint_every: Count = 250
+    """Optimizer steps."""
+    threads: Count = 1
+    """CPU threads of torch; part of the result, since they change the rounding of sums."""
+
+
 class PpoParams(Section):
     """The critic, GAE and clips of PPO."""
 

@@ -22,6 +22,7 @@ from pipeline_lib.problems.lines import Turns, lines_data_set
 from pipeline_lib.records import Problem
 
 PROBLEMS, PROMPTS, VERIFY, THREADS = "problems", ("prompt", "PROMPT"), "verify", "THREADS"
+PARTS = "parts"
 _LIMITS = OwnLimits(timeout_s=600.0, memory_mb=1 << 14)
 _TURNS: TypeAdapter[Any] = TypeAdapter(Turns)
 

@@ -99,8 +99,10 @@ class PacoreFolders(_Folders):
 
     messages = _Below("data/pacore/messages")
     """Judged paths of the policy."""
+    problems = _Below("data/pacore/problems")
+    """A table per split, for a model from scratch."""
     base = _Below("models/pacore-base")
-    """The policy as a chat model."""
+    """The policy as a chat model, or random weights."""
     model = _Below("models/pacore")
     """The synthesizer."""
     control = _Below("models/pacore-control")

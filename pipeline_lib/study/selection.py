@@ -143,7 +143,7 @@ class WeightedVote:
         names = list(dict.fromkeys(one.answer for one in candidates if one.answer is not None))
         places = {name: place for place, name in enumerate(names)} | {None: len(names)}
         answers_SK = np.array([places[one.answer] for one in candidates])[subsets_SK]
-        chances_SK = _elect_each(answers_SK, weights_SK, num_answers=len(names))
+        chances_SK = elect_each(answers_SK, weights_SK, num_answers=len(names))
         totals = np.bincount(subsets_SK.ravel(), chances_SK.ravel(), minlength=len(candidates))
         found: Choice = (totals / len(subsets_SK)).tolist()
         return found
@@ -169,7 +169,7 @@ def elect(answers: Sequence[int | None], weights: Sequence[float]) -> Choice:
     ]
 
 
-def _elect_each(
+def elect_each(
     answers_SK: NDArray[np.intp], weights_SK: NDArray[np.float64], *, num_answers: int
 ) -> NDArray[np.float64]:
     """`elect` in each of S sets of K candidates; the answer ``num_answers`` stands for none."""
@@ -269,11 +269,12 @@ def mean_choice(
         raise BadInputError(f"a choice from {size} of {len(candidates)} paths; draw more paths")
     if size == len(candidates):
         return selector.choose(candidates)
-    subsets = partial(_subsets, len(candidates), size, max_subsets=max_subsets, seed=seed)
+    subsets = partial(subsets_of, len(candidates), size, max_subsets=max_subsets, seed=seed)
     return selector.mean_choice(candidates, size, subsets)
 
 
-def _subsets(count: int, size: int, *, max_subsets: int, seed: int) -> NDArray[np.intp]:
+def subsets_of(count: int, size: int, *, max_subsets: int, seed: int) -> NDArray[np.intp]:
+    """All subsets [S, K] of ``size`` of ``count`` places, or ``max_subsets`` random ones if there are more."""
     if math.comb(count, size) <= max_subsets:
         return np.array(list(itertools.combinations(range(count), size)))
     generator = child_generator(seed, "subsets", size)

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
@@ -33,6 +33,7 @@ from pipeline_lib.train.weights.models import load_model, save_model
 
 _PAD = "<pad>"
 _EOS = "<eos>"
+_UNKNOWN = "<unk>"
 _MAX_VOCABULARY = 1024
 _CONTEXT_TOKENS = 512
 
@@ -139,17 +140,35 @@ def save_blank_policy(
 def save_blank_llama(
     folder: pathlib.Path, tokenizer: PreTrainedTokenizerFast, **sizes: Any
 ) -> None:
-    """Save a Llama with random weights from torch's global generator, with ``tokenizer``; ``sizes`` as of LlamaConfig."""
+    """Save a Llama with random weights from torch's global generator, with ``tokenizer``; ``sizes`` as of LlamaConfig.
+
+    Embeddings are tied unless they say otherwise.
+    """
     config = LlamaConfig(
         vocab_size=len(tokenizer),
-        tie_word_embeddings=True,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
-        **sizes,
+        **{"tie_word_embeddings": True, **sizes},
     )
     save_model(LlamaForCausalLM(config), folder)  # type: ignore[no-untyped-call]
     tokenizer.save_pretrained(folder)
+
+
+def make_word_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
+    """A tokenizer with a token for each word of ``texts``, the words between spaces, in the order of the alphabet.
+
+    Numbered marks of references, as ``#12``, are one token.
+    """
+    splits = normalizers.Replace(Regex(r"#\d+"), "#")
+    words = {word for text in texts for word in splits.normalize_str(text).split()}
+    ids = {word: place for place, word in enumerate([_PAD, _EOS, _UNKNOWN, *sorted(words)])}
+    inner = Tokenizer(models.WordLevel(ids, unk_token=_UNKNOWN))
+    inner.normalizer = splits
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=inner, pad_token=_PAD, eos_token=_EOS, unk_token=_UNKNOWN
+    )
 
 
 def make_tokenizer(texts: Sequence[str], *, pieces: Pieces = "numbers") -> PreTrainedTokenizerFast:

@@ -94,6 +94,25 @@ def test_one_command_draws_trains_and_evaluates(reasonloop, tmp_path):
 
 
 @pytest.mark.slow
+def test_from_scratch_without_a_run(reasonloop, tmp_path):
+    """Problems of locks, model and control; the gates come before the comparisons; a second run does nothing."""
+    settings = ("--profile", "smoke", *smoke_runs.THREADS, "--set", "pacore.start=scratch")
+    more = ("--set", "pacore.evaluate.greedy=true", "--set", "pacore.evaluate.other_references=true")
+    command = ("pacore", "run", "--workspace", tmp_path, *settings, *more)
+    done = reasonloop(*command)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.stdout.index("right parts taken over") < done.stdout.index("best vote")
+    study = read_study(tmp_path / "reports" / "pacore" / "metrics.json")
+    bases = {one.base for one in study.arms}
+    assert {"greedy", "part vote", "stitched", "other references 2,1"} <= bases
+    assert {one.settings["model"] for one in study.arms} == {"synthesizer", "control"}
+    assert {one.num_seen for one in study.arms} == {0}
+    offset = events_size(tmp_path)
+    assert reasonloop(*command).returncode == 0
+    assert not [e for e in read_events(tmp_path, offset=offset) if e["event"] == "work"]
+
+
+@pytest.mark.slow
 @pytest.mark.fault("SIGKILL in the training of a synthesizer", "resumes")
 def test_a_killed_run_continues(reasonloop, settings, pacore_run, tmp_path):
     """SIGKILL after the first checkpoint: the same command ends with the same models."""
@@ -107,7 +126,7 @@ def test_a_killed_run_continues(reasonloop, settings, pacore_run, tmp_path):
 
 def test_without_a_policy_nothing_starts(called, tmp_path):
     """One line with the command that makes one, exit code 2."""
-    done = called("pacore", "run", "--workspace", tmp_path / "empty")
+    done = called("pacore", "run", "--workspace", tmp_path / "empty", "--set", "pacore.start=policy")
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "models/policy: there is none; finish `reasonloop run --workspace" in line

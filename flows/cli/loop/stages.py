@@ -36,8 +36,6 @@ _HEAD = """\
 """
 
 
-_OPTIONS = {"pacore": ("--set", "pacore.source=.")}
-"""Further options of the command of each stage, by name of the system."""
 _PLOTS: Mapping[str, Mapping[str, Any]] = {
     "loop": {
         # A template of .dvc/plots: the policies of each revision, with their intervals.
@@ -161,7 +159,7 @@ def _entry(stage: Stage, system: str, workspace: str) -> dict[str, Any]:
     own = [key for key in stage.params if key.partition(".")[0] == system]
     others = [key for key in stage.params if key not in own]
     entry: dict[str, Any] = {
-        "cmd": " ".join((command, *_OPTIONS.get(system, ()))),
+        "cmd": command,
         "params": [
             *([{"params.yaml": own}] if own else []),
             {from_folder("params.yaml"): others},

@@ -37,9 +37,9 @@ from pipeline_lib.train.offline.bucketed_sft import (
     TokenRow,
     TokenSteps,
     plan_steps,
-    trainer_factory,
+    token_phase,
 )
-from pipeline_lib.train.phases import Phase, Progress, Schedule, TrainContext
+from pipeline_lib.train.phases import Phase, Progress, TrainContext
 from pipeline_lib.train.sequence import finished_training, run_phases
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.trainer_settings import silence_libraries
@@ -346,18 +346,4 @@ def make_phase(
 ) -> Phase:
     """The phase that trains on ``traces``; errors as of :func:`plan_of`."""
     plan = plan_of(traces, sft, seed=seed)
-    return Phase(
-        name=_PHASE,
-        schedule=Schedule(
-            steps=len(plan.steps),
-            lr=sft.lr,
-            batch_size=1,
-            micro_batch_size=1,
-            shape="cosine",
-            warmup_fraction=sft.warmup_fraction,
-            checkpoint_every=sft.checkpoint_every,
-            gradient_checkpointing=False,
-        ),
-        make_trainer=trainer_factory(traces.rows, plan, sft, lora),
-        lora=lora,
-    )
+    return token_phase(_PHASE, traces.rows, plan, sft, lora)

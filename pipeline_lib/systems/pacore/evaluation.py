@@ -8,7 +8,9 @@ from functools import partial
 
 from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.engines.started_engine import started_engine
+from pipeline_lib.own.code import names_of
 from pipeline_lib.params.whole import Params
+from pipeline_lib.problems.own_task import PARTS, task_of
 from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.problems.trained import seen_in_training, trained_on
 from pipeline_lib.records import Problem
@@ -30,6 +32,8 @@ from pipeline_lib.study.pages.page import (
 from pipeline_lib.study.provenance import provenance
 from pipeline_lib.study.study import METRICS_NAME, Study, write_study
 from pipeline_lib.systems.pacore.drive import solve_all
+from pipeline_lib.systems.pacore.parts import PartsOf, check_parts
+from pipeline_lib.systems.pacore.rounds import Setting
 from pipeline_lib.systems.pacore.settings import (
     check_lengths,
     identity_of,
@@ -55,6 +59,7 @@ from pipeline_lib.systems.pacore.trials import (
     make_strategies,
     make_trial,
     read_trial,
+    texts_in_parts,
 )
 from pipeline_lib.verify.dispatch import TextVerdicts, judge_texts, open_verifier
 
@@ -119,7 +124,8 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     """
     for name in (METRICS_NAME, REPORT_NAME):
         check_output(folder / name)
-    total = len(models) * len(problems) * len(make_strategies(params.pacore))
+    strategies = make_strategies(params.pacore, problems=len(problems))
+    total = len(models) * len(problems) * len(strategies)
     judged: dict[str, _Judged] = {}
     for place, (name, model) in enumerate(models.items()):
         before = place * total // len(models)
@@ -189,7 +195,7 @@ def draw_trials(  # noqa: PLR0913 - what is drawn and where
     """
     kind = {"kind": problems[0].kind.name} if problems[0].kind.votable else {}
     params = params.model_copy(update={"pacore": params.pacore.model_copy(update=kind)})
-    strategies = make_strategies(params.pacore)
+    strategies = make_strategies(params.pacore, problems=len(problems))
     with started_engine(
         model,
         params.serve,
@@ -210,6 +216,16 @@ def draw_trials(  # noqa: PLR0913 - what is drawn and where
             if trial.is_complete:
                 journal.add(trial.name, trial.row())
 
+        def solve(some: Sequence[Strategy], asked: Mapping[str, Question]) -> None:
+            """Plain paths are the first rounds of strategies: drawn once for a group."""
+            for group in split(problems, params.pacore.problems_together):
+                shared = replace(setting, memory={})
+                for strategy in some:
+                    _solve_group(
+                        strategy, [asked[one.id] for one in group], trials, engine, shared, keep
+                    )
+                    moved(len(trials))
+
         moved(len(trials))
         with open_setting(engine, params.pacore, params.verify, seed=params.seed) as setting:
             chat_format = require_chat_format(engine.chat_format, model)
@@ -221,28 +237,59 @@ def draw_trials(  # noqa: PLR0913 - what is drawn and where
                 for problem in problems
             }
             check_lengths(questions.values(), setting)
-            for group in split(problems, params.pacore.problems_together):
-                # Plain paths are the first rounds of the strategies: drawn once for a group.
-                shared = replace(setting, memory={})
-                for strategy in strategies:
-                    solve_all(
-                        engine,
-                        [
-                            questions[problem.id]
-                            for problem in group
-                            if strategy.trial_name(problem.id) not in trials
-                        ],
-                        replace(shared, plan=strategy.plan, early_stop=strategy.early_stop),
-                        together=len(group),
-                        on_solved=partial(keep, strategy),
-                    )
-                    moved(len(trials))
+            solve([one for one in strategies if not one.reads_others], questions)
+            others = [one for one in strategies if one.reads_others]
+            solve(others, _with_other_paths(questions, trials) if others else {})
     return {
         problem.id: {
             strategy.name: trials[strategy.trial_name(problem.id)] for strategy in strategies
         }
         for problem in problems
     }
+
+
+def _solve_group(
+    strategy: Strategy,
+    questions: Sequence[Question],
+    trials: Mapping[str, Trial],
+    engine: ChatModel,
+    shared: Setting,
+    keep: Callable[[Strategy, Solution], None],
+) -> None:
+    solve_all(
+        engine,
+        [
+            replace(one, responses=one.responses[: strategy.plan[0].width])
+            for one in questions
+            if strategy.trial_name(one.id) not in trials
+        ],
+        _setting_of(strategy, shared),
+        together=len(questions),
+        on_solved=partial(keep, strategy),
+    )
+
+
+def _with_other_paths(
+    questions: Mapping[str, Question], trials: Mapping[str, Trial]
+) -> dict[str, Question]:
+    """The questions, each with the plain paths of the next one."""
+    names = [*questions]
+    found = {}
+    for name, other in zip(names, [*names[1:], *names[:1]], strict=True):
+        [paths] = trials[f"{PLAIN}: {other}"].rounds
+        texts = [path.text for path in paths if path.text is not None]
+        found[name] = replace(questions[name], responses=texts or [""])
+    return found
+
+
+def _setting_of(strategy: Strategy, shared: Setting) -> Setting:
+    setting = replace(shared, plan=strategy.plan, early_stop=strategy.early_stop)
+    if not strategy.is_greedy:
+        return setting
+    last = replace(shared.last_decoding, temperature=0.0)
+    # The last call of one round is drawn as a first one.
+    first = last if len(strategy.plan) == 1 else shared.decoding
+    return replace(setting, decoding=first, last_decoding=last)
 
 
 def _key(engine: ChatModel, problems: Sequence[Problem], params: Params) -> str:
@@ -269,11 +316,27 @@ def _judge(
             ),
             verifier,
         )
+        parts = _parts(problems, trials, params, workers=workers)
         found = {
-            problem.id: judged_problem(problem, trials[problem.id], verdicts, verifier)
+            problem.id: judged_problem(problem, trials[problem.id], verdicts, verifier, parts)
             for problem in problems
         }
     return _Judged(trials=trials, verdicts=verdicts, problems=found)
+
+
+def _parts(
+    problems: Sequence[Problem],
+    trials: Mapping[str, Mapping[str, Trial]],
+    params: Params,
+    *,
+    workers: int,
+) -> PartsOf:
+    """The parts of texts, if the verifier is of a task that checks them."""
+    task = task_of(params.prepare.dataset) if params.verify.of_task else None
+    if task is None or PARTS not in names_of(task):
+        return {}
+    texts = ((one, text) for one in problems for text in texts_in_parts(trials[one.id]))
+    return check_parts(task, texts, params.verify.own, workers=workers)
 
 
 def _unclaimed(models: Mapping[str, str], study: Study) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The first stage of PaCoRe: judged paths of the policy of a finished run."""
+"""The first stage of PaCoRe: judged paths of a policy."""
 
 import pathlib
 import shutil
@@ -18,6 +18,8 @@ from pipeline_lib.store.files import digest_json
 from pipeline_lib.store.keys import stage_key
 from pipeline_lib.store.reuse import Rows, Unit, make_folder, make_shard
 from pipeline_lib.store.workspace import Workspace
+from pipeline_lib.systems.pacore import scratch
+from pipeline_lib.systems.pacore.scratch import on_own_task
 from pipeline_lib.systems.pacore.settings import call_tokens, check_compaction, require_chat_format
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.train.weights import policies
@@ -34,6 +36,9 @@ def check_run(run: Run, *, draws: bool) -> None:
     check_own_engine(run.params.serve, is_started=draws)
     if run.params.pacore.start == "policy":
         check_source(run)
+    if run.params.pacore.start == "scratch":
+        check_compaction(run.params.pacore, is_compact=True)
+        on_own_task(run)
 
 
 def check_source(run: Run) -> None:
@@ -50,7 +55,10 @@ def check_source(run: Run) -> None:
 
 
 def make_data(run: Run) -> None:
-    """Write the policy as a chat model, and judged paths of it for each train problem."""
+    """Write the policy as a chat model, and judged paths of it for each train problem; or what `scratch` needs."""
+    if run.params.pacore.start == "scratch":
+        scratch.make_data(run)
+        return
     check_source(run)
     folders = run.workspace.pacore
     _make_base(run, policy_of(run))
@@ -125,8 +133,10 @@ def policy_of(run: Run) -> pathlib.Path:
 
 
 def read_problems(run: Run, split: str) -> list[Problem]:
-    """The problems of the finished run."""
-    return [Problem.from_row(row) for row in shards.iter_table(source_of(run).problems(split))]
+    """The problems of the finished run, or those of a model from scratch."""
+    is_own = run.params.pacore.start == "scratch"
+    table = run.workspace.pacore.problems / split if is_own else source_of(run).problems(split)
+    return [Problem.from_row(row) for row in shards.iter_table(table)]
 
 
 def _make_base(run: Run, policy: pathlib.Path) -> None:

@@ -5,11 +5,12 @@ so the differences favour votes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
+from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.headline import claims_of
 from pipeline_lib.study.pages.tables import Table
 from pipeline_lib.study.statistics.intervals import DifferenceFinding
@@ -22,8 +23,17 @@ from pipeline_lib.study.study import (
     arm_names,
     make_study,
 )
-from pipeline_lib.systems.pacore.trials import PLAIN, JudgedProblem
-from pipeline_lib.systems.pacore.votes import ARM_OF, ORACLE, Axis, Vote, Votes
+from pipeline_lib.systems.pacore.gates import Gate, gates_of
+from pipeline_lib.systems.pacore.trials import GREEDY, OTHER, PLAIN, JudgedProblem
+from pipeline_lib.systems.pacore.votes import (
+    ARM_OF,
+    BOUNDS,
+    OF_ONE_PATH,
+    Axis,
+    Vote,
+    VoteRule,
+    Votes,
+)
 
 _ONE_PATH = "one path"
 _LEFT_OUT = "a call or the verifier failed"
@@ -92,15 +102,45 @@ def pacore_study(
         provenance=provenance,
         left_out={_LEFT_OUT: num_left_out},
     )
-    study = replace(study, compute=_compute(models, ordered, study))
+    [gates] = [[*gates_of(one.problems)] for one in models if one.name == about]
+    compute = _compute(models, ordered, study)
+    if gates:
+        compute["gates"] = [asdict(one) for one in gates]
+    study = replace(study, compute=compute)
     overview = _overview(first, study.differences[: len(first)])
-    return study.with_claims((*claims_of(study), overview)), series
+    return study.with_claims((*_gate_claims(gates), *claims_of(study), overview)), series
+
+
+def _gate_claims(gates: Sequence[Gate]) -> tuple[str, ...]:
+    failed = [f"{one.name} {one.percent:.2f} %" for one in gates if not one.holds]
+    if not failed:
+        return ()
+    return (f"No claim, since {len(failed)} of {len(gates)} gates fail: {', '.join(failed)}",)
+
+
+def gate_tables(study: Study) -> list[Table]:
+    """What must hold before the comparisons are read; no table for a task without parts."""
+    rows = tuple(
+        (
+            one["name"],
+            f"{one['percent']:.2f}",
+            one["bound"],
+            f"{one['n']}",
+            "yes" if one["holds"] else "NO",
+        )
+        for one in study.compute.get("gates", ())
+    )
+    columns = ("share of parts, %", "value", "bounds", "n", "holds")
+    return (
+        [Table(caption="Gates, before any comparison", columns=columns, rows=rows)] if rows else []
+    )
 
 
 def further_tables(study: Study) -> list[Table]:
-    """Which votes are the references, and how many references the calls of a synthesis saw."""
+    """The gates, which votes are the references, and how many references the calls of a synthesis saw."""
     votes, references = study.compute["best_votes"], study.compute["references"]
     return [
+        *gate_tables(study),
         Table(
             caption=f"Best votes that cost no more, and their tokens on that axis ({_CAPPED})",
             columns=("reference", "vote", "tokens"),
@@ -130,14 +170,17 @@ def attempt_arms(series: Sequence[Series], model: str) -> dict[str, str]:
     own = {
         base: name for (base, settings), name in names.items() if settings == (("model", model),)
     }
-    return {PLAIN: names[_ONE_PATH, (("model", model), ("paths", 1))], **own}
+    one = {PLAIN: _ONE_PATH, GREEDY: ARM_OF[VoteRule.GREEDY]}
+    settings = (("model", model), ("paths", 1))
+    known = {name: names[key] for name, arm in one.items() if (key := (arm, settings)) in names}
+    return known | own
 
 
 def _arm(model: EvaluatedModel, base: str, **settings: str | int) -> Arm:
     return Arm(
         base=base,
         settings={"model": model.name, **settings},
-        upper_bound=base == ARM_OF[ORACLE],
+        upper_bound=base in {ARM_OF[rule] for rule in BOUNDS},
         seen=model.seen,
     )
 
@@ -149,14 +192,18 @@ def _series(model: EvaluatedModel, votes: Votes) -> list[Series]:
 def _vote_series(model: EvaluatedModel, votes: Votes) -> Iterator[Series]:
     for rule in votes.rules:
         # A random one of several paths is as accurate as one.
-        for paths in votes.counts if ARM_OF[rule] != _ONE_PATH else [1]:
+        for paths in votes.counts if rule not in OF_ONE_PATH else [1]:
             yield Series(
                 arm=_arm(model, ARM_OF[rule], paths=paths),
                 measure="accuracy",
                 values=votes.scores(Vote(rule=rule, paths=paths)),
-                costs=votes.costs(paths),
+                costs=_greedy_costs(model) if rule is VoteRule.GREEDY else votes.costs(paths),
                 seed_names=("pacore", rule.value, paths),
             )
+
+
+def _greedy_costs(model: EvaluatedModel) -> dict[str, Cost]:
+    return {one.id: one.greedy.cost for one in model.problems if one.greedy}
 
 
 def _syntheses(model: EvaluatedModel) -> Iterator[Series]:
@@ -173,7 +220,7 @@ def _syntheses(model: EvaluatedModel) -> Iterator[Series]:
 
 def _last_calls(model: EvaluatedModel) -> Iterator[Series]:
     """Correctness of the last calls, by correctness of their references."""
-    for name in model.problems[0].outcomes:
+    for name in _own_outcomes(model):
         seen = [one for one in model.problems if one.outcomes[name].extra["references"]]
         wrong = [one for one in seen if not one.outcomes[name].extra["right_references"]]
         found = [one for one in seen if one.outcomes[name].extra["right_references"]]
@@ -192,13 +239,19 @@ def _last_calls(model: EvaluatedModel) -> Iterator[Series]:
             )
 
 
+def _own_outcomes(model: EvaluatedModel) -> list[str]:
+    """Strategies that read paths of their own question."""
+    return [name for name in model.problems[0].outcomes if not name.startswith(OTHER)]
+
+
 def _comparisons(
     models: Sequence[EvaluatedModel], votes: Mapping[str, Votes]
 ) -> Iterator[_Comparison]:
     """Each strategy of each model with its own votes and with the votes of the others, on each axis."""
     for model in models:
         for voters in (model, *(one for one in models if one is not model)):
-            for synthesis in _syntheses(model):
+            own = _own_outcomes(model)
+            for synthesis in (one for one in _syntheses(model) if one.arm.base in own):
                 for axis in Axis:
                     yield _comparison(synthesis, axis, voters, votes[voters.name])
 

@@ -5,7 +5,8 @@ the gold.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,12 +16,18 @@ from pipeline_lib.records import Problem
 from pipeline_lib.sampling.compute_cost import Cost as DrawnCost
 from pipeline_lib.study.attempts import Attempt, Cost
 from pipeline_lib.study.selection import CandidatePath
+from pipeline_lib.systems.pacore.parts import Parts, PartsOf
 from pipeline_lib.systems.pacore.rounds import RoundPlan, make_plan
 from pipeline_lib.systems.pacore.solution import Solution
 from pipeline_lib.verify.dispatch import AnswerBook, TextVerdicts, Verifier
 
 PLAIN = "plain"
 """Independent paths in one round, for the votes."""
+GREEDY = "greedy"
+"""One path at temperature 0."""
+GREEDY_LAST = ", greedy last call"
+OTHER = "other references"
+"""Rounds whose first round answers another question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,19 +37,40 @@ class Strategy:
     name: str
     plan: Sequence[RoundPlan]
     early_stop: EarlyStop | None = None
+    is_greedy: bool = False
+    """The last call is at temperature 0."""
+
+    @property
+    def reads_others(self) -> bool:
+        """The first round are paths of another question, which are not drawn."""
+        return self.name.startswith(OTHER)
 
     def trial_name(self, problem_id: str) -> str:
         """Name of its trial on a problem."""
         return f"{self.name}: {problem_id}"
 
 
-def make_strategies(params: PacoreParams) -> list[Strategy]:
-    """The plain paths, then the strategies of ``params.evaluate``, which draw some of the same paths."""
+def make_strategies(params: PacoreParams, *, problems: int) -> list[Strategy]:
+    """The plain paths, then the strategies of ``params.evaluate``, which draw some of the same paths.
+
+    A single one of ``problems`` has no other.
+    """
     compared = params.evaluate
     found = [Strategy(name=PLAIN, plan=[RoundPlan(width=compared.plain_paths)])]
-    for widths in compared.widths:
-        plan = make_plan(params.model_copy(update={"widths": widths, "rsa": None}))
-        found.append(Strategy(name=_name(widths), plan=plan))
+    if compared.greedy:
+        found.append(Strategy(name=GREEDY, plan=[RoundPlan(width=1)], is_greedy=True))
+    rounds = [
+        Strategy(
+            name=_name(widths),
+            plan=make_plan(params.model_copy(update={"widths": widths, "rsa": None})),
+        )
+        for widths in compared.widths
+    ]
+    cold = [replace(one, name=f"{one.name}{GREEDY_LAST}", is_greedy=True) for one in rounds]
+    found += [*(cold if compared.greedy else ()), *rounds]
+    if compared.other_references and problems > 1:
+        name = rounds[0].name.replace("rounds", OTHER)
+        found.append(replace(rounds[0], name=name, is_greedy=compared.greedy))
     stop = compared.early_stop
     wide = [w for w in compared.widths if stop is not None and w[0] > stop.minimum]
     if stop is not None and wide:
@@ -133,6 +161,14 @@ def make_trial(strategy: Strategy, solution: Solution) -> Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedCall:
+    """The parts of a last call, and of the references that it saw."""
+
+    answer: Parts
+    references: Sequence[Parts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedProblem:
     """The plain paths of a problem, and its attempt by strategy; all have a verdict."""
 
@@ -145,6 +181,12 @@ class JudgedProblem:
     num_requests: int
     """For the plain paths: one if the engine draws them together, one per path if it takes no consecutive seeds."""
     outcomes: Mapping[str, Attempt]
+    greedy: Attempt | None = None
+    """The greedy path, if there is one."""
+    parts: Sequence[Parts] = ()
+    """Of each plain path; empty for a task without parts."""
+    calls: Mapping[str, CheckedCall] = field(default_factory=dict)
+    """Parts of last calls after one round, by strategy."""
 
 
 def is_right(problem_id: str, path: TrialPath, verdicts: TextVerdicts) -> bool | None:
@@ -194,7 +236,7 @@ def attempts_of(trial: Trial, verdicts: TextVerdicts) -> list[Attempt]:
 
 
 def _call_counts(trial: Trial, verdicts: TextVerdicts) -> dict[str, float]:
-    before, [answer] = trial.rounds[-2], trial.rounds[-1]
+    before, [answer] = trial.rounds[-2] if len(trial.rounds) > 1 else (), trial.rounds[-1]
     later = [path for paths in trial.rounds[1:] for path in paths]
     seen = [is_right(trial.problem_id, before[path], verdicts) for path in answer.references]
     return {
@@ -208,9 +250,16 @@ def _call_counts(trial: Trial, verdicts: TextVerdicts) -> dict[str, float]:
 
 
 def judged_problem(
-    problem: Problem, trials: Mapping[str, Trial], verdicts: TextVerdicts, verifier: Verifier
+    problem: Problem,
+    trials: Mapping[str, Trial],
+    verdicts: TextVerdicts,
+    verifier: Verifier,
+    parts: PartsOf = MappingProxyType({}),
 ) -> JudgedProblem | None:
-    """The judged problem; None if a call that counts or its verifier failed."""
+    """The judged problem; None if a call that counts or its verifier failed.
+
+    ``parts`` are of the texts of `texts_in_parts`, or there are none.
+    """
     attempts = {name: attempts_of(trial, verdicts) for name, trial in trials.items()}
     plain = attempts.pop(PLAIN)
     outcomes = {name: one for name, [one] in attempts.items()}
@@ -233,8 +282,33 @@ def judged_problem(
         plain=tuple(plain),
         prompt_tokens=trials[PLAIN].cost.prompt_tokens,
         num_requests=_num_requests(paths),
+        greedy=outcomes.pop(GREEDY, None),
         outcomes=outcomes,
+        parts=[parts[problem.id, path.text or ""] for path in paths] if parts else (),
+        calls=_checked_calls(trials, parts) if parts else {},
     )
+
+
+def texts_in_parts(trials: Mapping[str, Trial]) -> list[str]:
+    """Texts of a problem whose parts are checked: plain paths, and calls after one round with their references."""
+    found = [path.text or "" for path in trials[PLAIN].rounds[0]]
+    for trial in _single(trials):
+        found += [path.text or "" for paths in trial.rounds for path in paths]
+    return found
+
+
+def _single(trials: Mapping[str, Trial]) -> list[Trial]:
+    return [trial for trial in trials.values() if len(trial.rounds) == 2]
+
+
+def _checked_calls(trials: Mapping[str, Trial], parts: PartsOf) -> dict[str, CheckedCall]:
+    found = {}
+    for trial in _single(trials):
+        seen, [answer] = trial.rounds
+        references = [parts[trial.problem_id, seen[one].text or ""] for one in answer.references]
+        own = parts[trial.problem_id, answer.text or ""]
+        found[trial.strategy] = CheckedCall(answer=own, references=references)
+    return found
 
 
 def _num_requests(plain: Sequence[TrialPath]) -> int:

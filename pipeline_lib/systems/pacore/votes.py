@@ -1,4 +1,4 @@
-"""Votes among the plain paths of judged problems: their scores and costs. Axes: P problems."""
+"""Votes among the plain paths of judged problems: their scores and costs. Axes: S subsets, K paths of each."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,25 +6,53 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pipeline_lib.params.evaluate import Strategy as VoteRule
 from pipeline_lib.params.evaluate import StrategyParams
 from pipeline_lib.seeding import child_seed
 from pipeline_lib.study.attempts import Cost
-from pipeline_lib.study.selection import Selector, make_selectors, mean_choice, mean_longest
+from pipeline_lib.study.selection import (
+    elect_each,
+    make_selectors,
+    mean_choice,
+    mean_longest,
+    subsets_of,
+)
 from pipeline_lib.study.statistics.pass_at_k import pass_at_k
+from pipeline_lib.systems.pacore.parts import Parts
 from pipeline_lib.systems.pacore.trials import JudgedProblem
 
-ORACLE = VoteRule.ORACLE
+
+class VoteRule(StrEnum):
+    """How a path is chosen, by the names of `params.evaluate.Strategy`, or put together. The values are names of seeds."""
+
+    SINGLE = "single"
+    GREEDY = "greedy"
+    MAJORITY = "majority"
+    LIKELIHOOD_VOTE = "likelihood-vote"
+    LIKELIHOOD = "likelihood"
+    PARTS = "parts"
+    """The most frequent text of each part."""
+    STITCHED = "stitched"
+    """A sound part of any path for each part, found by a check of each."""
+    ORACLE = "oracle"
+
+
+BOUNDS = (VoteRule.ORACLE, VoteRule.STITCHED)
 ARM_OF = {
     VoteRule.SINGLE: "one path",
+    VoteRule.GREEDY: "greedy",
     VoteRule.MAJORITY: "majority",
     VoteRule.LIKELIHOOD_VOTE: "weighted vote",
     VoteRule.LIKELIHOOD: "likelihood",
-    ORACLE: "oracle",
+    VoteRule.PARTS: "part vote",
+    VoteRule.STITCHED: "stitched",
+    VoteRule.ORACLE: "oracle",
 }
 """Names of the rules in a study."""
-_WITHOUT_LOGPROBS = (VoteRule.SINGLE, VoteRule.MAJORITY, ORACLE)
+OF_ONE_PATH = (VoteRule.SINGLE, VoteRule.GREEDY)
+_WITH_LOGPROBS = (VoteRule.LIKELIHOOD_VOTE, VoteRule.LIKELIHOOD)
+_OF_PARTS = (VoteRule.PARTS, VoteRule.STITCHED)
 _DIGITS = 9
 """Votes that differ by rounding alone are equal."""
 
@@ -56,12 +84,17 @@ class Votes:
     def __init__(self, problems: Sequence[JudgedProblem], *, seed: int) -> None:
         self._problems = problems
         self._seed = seed
-        self._rules: Mapping[VoteRule, Selector] = make_selectors(StrategyParams())
+        self._rules = {str(rule): one for rule, one in make_selectors(StrategyParams()).items()}
         self._scores: dict[Vote, dict[str, float]] = {}
         self._costs: dict[int, dict[str, Cost]] = {}
         self._most = min(len(problem.candidates) for problem in problems)
         known = all(one.logprob is not None for p in problems for one in p.candidates)
-        self.rules = [rule for rule in ARM_OF if known or rule in _WITHOUT_LOGPROBS]
+        left_out = {
+            *(() if known else _WITH_LOGPROBS),
+            *(() if all(one.parts for one in problems) else _OF_PARTS),
+            *(() if all(one.greedy for one in problems) else (VoteRule.GREEDY,)),
+        }
+        self.rules = [rule for rule in ARM_OF if rule not in left_out]
         self.counts = [1 << k for k in range(self._most.bit_length() - 1)]
         if self._most not in self.counts:
             self.counts.append(self._most)
@@ -74,14 +107,23 @@ class Votes:
 
     def _score(self, problem: JudgedProblem, vote: Vote) -> float:
         right = [bool(one.right) for one in problem.plain]
-        if vote.rule is ORACLE:
+        if vote.rule is VoteRule.ORACLE:
             return pass_at_k(len(right), sum(right), vote.paths)
+        if vote.rule is VoteRule.GREEDY:
+            return float(bool(problem.greedy and problem.greedy.right))
+        most, seed = (
+            StrategyParams().max_subsets,
+            child_seed(self._seed, problem.id, vote.rule.value),
+        )
+        if vote.rule in _OF_PARTS:
+            subsets_SK = subsets_of(len(right), vote.paths, max_subsets=most, seed=seed)
+            return _part_score(problem.parts, subsets_SK, is_vote=vote.rule is VoteRule.PARTS)
         choice = mean_choice(
-            self._rules[vote.rule],
+            self._rules[vote.rule.value],
             problem.candidates,
             vote.paths,
-            max_subsets=StrategyParams().max_subsets,
-            seed=child_seed(self._seed, problem.id, vote.rule.value),
+            max_subsets=most,
+            seed=seed,
         )
         return min(1.0, sum(chance for chance, ok in zip(choice, right, strict=True) if ok))
 
@@ -100,7 +142,7 @@ class Votes:
         return self.tokens(axis, self._most) < limit
 
     def best(self, axis: Axis, limit: float) -> Vote:
-        """The vote with the highest accuracy among those that cost no more than ``limit``, the oracle apart.
+        """The vote with the highest accuracy among those that cost no more than ``limit``, bounds apart.
 
         Of the evaluated numbers of paths and the largest that fits, at least one path: accuracy can fall with more
         paths. Of equal votes the one of fewest paths.
@@ -108,13 +150,33 @@ class Votes:
         fitting = [n for n in range(1, self._most + 1) if self.tokens(axis, n) <= limit]
         largest = max(fitting, default=1)
         counts = [*(count for count in self.counts if count < largest), largest]
-        rules = [rule for rule in self.rules if rule is not ORACLE]
-        votes = [Vote(rule=rule, paths=count) for count in counts for rule in rules]
+        rules = [rule for rule in self.rules if rule not in BOUNDS]
+        votes = [
+            Vote(rule=rule, paths=count)
+            for count in counts
+            for rule in rules
+            if count == 1 or rule is not VoteRule.GREEDY
+        ]
         return max(votes, key=lambda vote: round(self.accuracy(vote), _DIGITS))
 
     def accuracy(self, vote: Vote) -> float:
         """Mean of `scores`."""
         return float(np.mean([*self.scores(vote).values()]))
+
+
+def _part_score(parts: Sequence[Parts], subsets_SK: NDArray[np.intp], *, is_vote: bool) -> float:
+    """Mean over subsets of K paths of the chance that all parts are sound, each elected, or found in any path."""
+    scores_S = np.ones(len(subsets_SK))
+    for own in zip(*parts, strict=True):
+        sound_SK = np.array([one.is_sound for one in own])[subsets_SK]
+        if not is_vote:
+            scores_S *= sound_SK.any(1)
+            continue
+        places = {text: place for place, text in enumerate({one.text for one in own} - {None})}
+        texts_SK = np.array([places.get(one.text, len(places)) for one in own])[subsets_SK]
+        chances_SK = elect_each(texts_SK, np.ones(texts_SK.shape), num_answers=len(places))
+        scores_S *= (chances_SK * sound_SK).sum(1)
+    return float(scores_S.mean())
 
 
 def _vote_cost(problem: JudgedProblem, count: int) -> Cost:

@@ -22,11 +22,11 @@ from torch.utils.data import Dataset
 from transformers import Trainer, TrainingArguments
 from typing_extensions import override
 
-from pipeline_lib.params.apr import AprSftParams
-from pipeline_lib.params.train import LoraParams
+from pipeline_lib.engines.tokens import encode_completions, encode_prompts
+from pipeline_lib.params.train import LoraParams, TokenSftParams
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.train.bfloat16_products import bfloat16_products
-from pipeline_lib.train.phases import MakeTrainer
+from pipeline_lib.train.phases import MakeTrainer, Phase, Row, Schedule
 from pipeline_lib.train.token_budget import Tokens
 from pipeline_lib.train.trainer_settings import IGNORED, TrainerSettings
 from pipeline_lib.train.weights.adapters import attach
@@ -45,6 +45,8 @@ class TokenRow:
     """First token with a loss; the first of all is never predicted."""
     silent: tuple[tuple[int, int], ...] = ()
     """Spans (first, behind the last) of later tokens without a loss, which the runtime wrote."""
+    weighted: tuple[tuple[int, int], ...] = ()
+    """Spans of earlier tokens with a loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,28 @@ def _endless_order(count: int, seed: int) -> Iterator[int]:
     while True:
         yield from child_generator(seed, "order", turn).permutation(count).tolist()
         turn += 1
+
+
+def encode_rows(rows: Sequence[Row], tokenizer: Any) -> list[TokenRow]:
+    """Rows {prompt, completion} with an end token; the loss is on the completion.
+
+    ``weights`` of a row are [first, behind the last, weight] of characters of its prompt, the weight 0 or 1: with 1
+    they have a loss, too.
+    """
+    spans = [
+        [(first, behind) for first, behind, weight in row.get("weights", ()) if weight]
+        for row in rows
+    ]
+    prompts = encode_prompts(tokenizer, [row["prompt"] for row in rows], spans)
+    outputs = encode_completions(tokenizer, [row["completion"] for row in rows])
+    return [
+        TokenRow(
+            ids_L=np.array([*ids, *output, tokenizer.eos_token_id], dtype=np.int32),
+            loss_from=len(ids),
+            weighted=tuple(found),
+        )
+        for (ids, found), output in zip(prompts, outputs, strict=True)
+    ]
 
 
 def padded_length(longest: int) -> int:
@@ -164,7 +188,7 @@ def _adamw(parameters: list[nn.Parameter], lr: float) -> torch.optim.AdamW:
 
 
 def trainer_factory(
-    rows: Sequence[TokenRow], plan: TokenSteps, sft: AprSftParams, lora: LoraParams = FULL
+    rows: Sequence[TokenRow], plan: TokenSteps, sft: TokenSftParams, lora: LoraParams = FULL
 ) -> MakeTrainer:
     """A factory of trainers; the schedule must have as many steps as the plan."""
 
@@ -172,6 +196,31 @@ def trainer_factory(
         return BucketedTrainer(policy, settings, rows, plan, sft, lora)
 
     return make
+
+
+def token_phase(
+    name: str,
+    rows: Sequence[TokenRow],
+    plan: TokenSteps,
+    sft: TokenSftParams,
+    lora: LoraParams = FULL,
+) -> Phase:
+    """The phase that trains on ``rows`` by ``plan``, with a cosine decay."""
+    return Phase(
+        name=name,
+        schedule=Schedule(
+            steps=len(plan.steps),
+            lr=sft.lr,
+            batch_size=1,
+            micro_batch_size=1,
+            shape="cosine",
+            warmup_fraction=sft.warmup_fraction,
+            checkpoint_every=sft.checkpoint_every,
+            gradient_checkpointing=False,
+        ),
+        make_trainer=trainer_factory(rows, plan, sft, lora),
+        lora=lora,
+    )
 
 
 class BucketedTrainer(Trainer):
@@ -183,7 +232,7 @@ class BucketedTrainer(Trainer):
         settings: TrainerSettings,
         rows: Sequence[TokenRow],
         plan: TokenSteps,
-        sft: AprSftParams,
+        sft: TokenSftParams,
         lora: LoraParams = FULL,
     ) -> None:
         assert settings["max_steps"] == len(plan.steps)
@@ -306,4 +355,6 @@ def pad(rows: Sequence[TokenRow], *, pad_id: int) -> tuple[Tensor, Tensor]:
         labels_BL[index, row.loss_from : len(ids_L)] = ids_L[row.loss_from :]
         for first, behind in row.silent:
             labels_BL[index, first:behind] = IGNORED
+        for first, behind in row.weighted:
+            labels_BL[index, first:behind] = ids_L[first:behind]
     return ids_BL, labels_BL

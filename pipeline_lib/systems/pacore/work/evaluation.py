@@ -5,6 +5,7 @@ from pipeline_lib.systems.pacore.evaluation import (
     evaluate_models,
 )
 from pipeline_lib.systems.pacore.policy_messages import read_problems
+from pipeline_lib.systems.pacore.scratch import on_own_task
 from pipeline_lib.systems.pacore.trials import make_strategies
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
@@ -12,6 +13,7 @@ from pipeline_lib.telemetry import step_recorder
 
 def evaluate(run: Run) -> None:
     """Compare the policy, the synthesizer and the control, each by its votes and its syntheses."""
+    run = on_own_task(run)
     evaluate_models(
         evaluated_models(run),
         read_problems(run, "test"),
@@ -25,9 +27,11 @@ def evaluate(run: Run) -> None:
 
 
 def evaluated_models(run: Run) -> dict[str, str]:
-    """Folders of the models that `evaluate` compares, by name."""
+    """Folders of the models that `evaluate` compares, by name; random weights are none."""
     folders = run.workspace.pacore
     models = {"policy": folders.base, "synthesizer": folders.model}
+    if run.params.pacore.start == "scratch":
+        del models["policy"]
     if run.params.pacore.train.control:
         models["control"] = folders.control
     return {name: str(folder) for name, folder in models.items()}
@@ -35,9 +39,11 @@ def evaluated_models(run: Run) -> dict[str, str]:
 
 def draw_evaluated(run: Run, name: str) -> None:
     """Draw the trials of one model, which `evaluate` then reads."""
+    run = on_own_task(run)
     models, problems = evaluated_models(run), read_problems(run, "test")
     progress = step_recorder(run.root, "pacore-evaluate", label=f"pacore-evaluate {name}")
-    total = len(problems) * len(make_strategies(run.params.pacore))
+    strategies = make_strategies(run.params.pacore, problems=len(problems))
+    total = len(problems) * len(strategies)
     draw_trials(
         models[name],
         problems,

@@ -8,6 +8,7 @@ from pipeline_lib.engines.chat_model import ChatFormat
 from pipeline_lib.params.whole import Params
 from pipeline_lib.sampling.prompts import conversation
 from pipeline_lib.store import shards
+from pipeline_lib.systems.pacore import scratch
 from pipeline_lib.systems.pacore.message_cache import CachedQuestion, cached_paths
 from pipeline_lib.systems.pacore.policy_messages import read_problems
 from pipeline_lib.systems.pacore.synthesizer import (
@@ -21,15 +22,23 @@ from pipeline_lib.telemetry import step_recorder
 
 def train(run: Run) -> None:
     """Train the synthesizer."""
+    own = run.params.pacore.scratch
+    if run.params.pacore.start == "scratch":
+        scratch.train(run, run.workspace.pacore.model, own, stage="pacore-train")
+        return
     _train(run, run.workspace.pacore.model, run.params, stage="pacore-train")
 
 
 def train_control(run: Run) -> None:
-    """Train a control of the synthesizer: as many steps of SFT, on plain prompts."""
+    """Train a control of the synthesizer: as many steps of SFT on plain prompts, or tokens of solutions."""
     folder, params = run.workspace.pacore.control, run.params
     folder.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
     settings = params.pacore.train
     if not settings.control:
+        return
+    if params.pacore.start == "scratch":
+        alone = params.pacore.scratch.model_copy(update={"paths": 1.0, "solved": 1.0})
+        scratch.train(run, folder, alone, stage="pacore-control")
         return
     plain = params.pacore.episodes.model_copy(update={"plain": 1.0})
     pacore = params.pacore.model_copy(

@@ -6,10 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.train.bootstrap import make_tokenizer
+from pipeline_lib.engines.tokens import encode_completion, encode_prompt
+from pipeline_lib.train.bootstrap import make_tokenizer, make_word_tokenizer
 from pipeline_lib.train.offline.bucketed_sft import (
     TokenRow,
     cut_passes,
+    encode_rows,
     pad,
     padded_length,
     plan_steps,
@@ -115,3 +117,38 @@ def test_only_completion_and_end_token_are_labelled():
     assert row["input_ids"] == [*TOKENIZER.encode("2,3=5\n"), *completion]
     assert row["labels"] == [-100] * 6 + completion
     assert len(completion) == 6
+
+
+WORDS = make_word_tokenizer(["Q a1:5 # A A2 A1=9 A!2 !", "#1 #32"])
+
+
+def test_words_are_tokens():
+    """Between spaces and line feeds; numbered marks are one token, other words are unknown."""
+    ids = WORDS.encode("Q a1:5\n#12\nA B")
+    assert WORDS.convert_ids_to_tokens(ids) == ["Q", "a1:5", "#", "A", "<unk>"]
+    assert WORDS.decode(ids[:2]) == "Q a1:5"
+    assert len(WORDS) == 3 + 8
+
+
+@pytest.mark.parametrize("tokenizer", [WORDS, TOKENIZER], ids=["words", "bytes"])
+def test_rows_carry_weights(tokenizer):
+    """The loss is on the completion, its end token, and the characters of the prompt with weight 1."""
+    prompt, completion = "Q a1:5\n#1\nA A2 A1=9\n!\n", "A A2 A1=9 A!2"
+    spans = [(prompt.index("A1"), prompt.index("\n!"), 1), (0, 1, 0)]
+    whole, plain = encode_rows(
+        [
+            {"prompt": prompt, "completion": completion, "weights": spans},
+            {"prompt": prompt, "completion": completion},
+        ],
+        tokenizer,
+    )
+    given, drawn = encode_prompt(tokenizer, prompt), encode_completion(tokenizer, completion)
+    assert whole.ids_L.tolist() == plain.ids_L.tolist() == [*given, *drawn, tokenizer.eos_token_id]
+    assert whole.loss_from == plain.loss_from == len(given)
+    [(first, behind)] = whole.weighted
+    assert tokenizer.decode(whole.ids_L[first:behind]).strip() == "A1=9"
+    _, labels_BL = pad([whole, plain], pad_id=0)
+    assert (labels_BL != IGNORED).sum(1).tolist() == [
+        behind - first + len(drawn) + 1,
+        len(drawn) + 1,
+    ]
