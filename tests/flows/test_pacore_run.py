@@ -97,7 +97,12 @@ def test_one_command_draws_trains_and_evaluates(reasonloop, tmp_path):
 def test_from_scratch_without_a_run(reasonloop, tmp_path):
     """Problems of locks, model and control; the gates come before the comparisons; a second run does nothing."""
     settings = ("--profile", "smoke", *smoke_runs.THREADS, "--set", "pacore.start=scratch")
-    more = ("--set", "pacore.evaluate.greedy=true", "--set", "pacore.evaluate.other_references=true")
+    more = (
+        "--set",
+        "pacore.evaluate.greedy=true",
+        "--set",
+        "pacore.evaluate.other_references=true",
+    )
     command = ("pacore", "run", "--workspace", tmp_path, *settings, *more)
     done = reasonloop(*command)
     assert done.returncode == 0, done.stderr + done.stdout
@@ -126,7 +131,9 @@ def test_a_killed_run_continues(reasonloop, settings, pacore_run, tmp_path):
 
 def test_without_a_policy_nothing_starts(called, tmp_path):
     """One line with the command that makes one, exit code 2."""
-    done = called("pacore", "run", "--workspace", tmp_path / "empty", "--set", "pacore.start=policy")
+    done = called(
+        "pacore", "run", "--workspace", tmp_path / "empty", "--set", "pacore.start=policy"
+    )
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert "models/policy: there is none; finish `reasonloop run --workspace" in line

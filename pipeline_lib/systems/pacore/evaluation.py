@@ -10,7 +10,8 @@ from pipeline_lib.engines.chat_model import ChatModel
 from pipeline_lib.engines.started_engine import started_engine
 from pipeline_lib.own.code import names_of
 from pipeline_lib.params.whole import Params
-from pipeline_lib.problems.own_task import PARTS, task_of
+from pipeline_lib.problems.loading import task_in
+from pipeline_lib.problems.own_task import PARTS
 from pipeline_lib.problems.splits import split_notes
 from pipeline_lib.problems.trained import seen_in_training, trained_on
 from pipeline_lib.records import Problem
@@ -332,7 +333,7 @@ def _parts(
     workers: int,
 ) -> PartsOf:
     """The parts of texts, if the verifier is of a task that checks them."""
-    task = task_of(params.prepare.dataset) if params.verify.of_task else None
+    task = task_in(params.prepare) if params.verify.of_task else None
     if task is None or PARTS not in names_of(task):
         return {}
     texts = ((one, text) for one in problems for text in texts_in_parts(trials[one.id]))

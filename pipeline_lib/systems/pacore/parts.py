@@ -52,6 +52,6 @@ def check_parts(
         results = dict(zip(answers, code.call(calls), strict=True))
     found = {}
     for key, result in results.items():
-        with errors_at(where := f"{task.file.name}: {PARTS} of an answer to problem {key[0]}"):
+        with errors_at(where := f"{task.name}: {PARTS} of an answer to problem {key[0]}"):
             found[key] = _PARTS.validate_python(result.checked(where))
     return found
