@@ -111,7 +111,10 @@ def _tried_problems(run: Run) -> list[tuple[Problem, _Tries]]:
     found = []
     for row in shards.iter_table(run.workspace.pacore.problems / "train"):
         problem = Problem.from_row(row)
-        with errors_at(f"pacore.scratch.task={run.params.pacore.scratch.task}: column tries"):
+        where = (
+            f"{run.params.pacore.scratch.task}: column tries, which pacore.start=scratch trains on"
+        )
+        with errors_at(where):
             tries = _TRIES.validate_python(problem.columns.get("tries"))
             if not all(any(one[2] for one in part) for part in tries):
                 raise BadInputError(f"problem {problem.id} has a part without a right try")

@@ -172,7 +172,8 @@ def _part_score(parts: Sequence[Parts], subsets_SK: NDArray[np.intp], *, is_vote
         if not is_vote:
             scores_S *= sound_SK.any(1)
             continue
-        places = {text: place for place, text in enumerate({one.text for one in own} - {None})}
+        known = dict.fromkeys(one.text for one in own if one.text is not None)
+        places = {text: place for place, text in enumerate(known)}
         texts_SK = np.array([places.get(one.text, len(places)) for one in own])[subsets_SK]
         chances_SK = elect_each(texts_SK, np.ones(texts_SK.shape), num_answers=len(places))
         scores_S *= (chances_SK * sound_SK).sum(1)
