@@ -9,7 +9,7 @@ With `pacore.start=policy` the policy of a finished `reasonloop run` draws the p
     reasonloop pacore run
     reasonloop run && reasonloop pacore run --profile pacore-countdown
     reasonloop pacore run --profile pacore-smol
-    reasonloop pacore run --workspace /tmp/trial --set pacore.train.method=grpo
+    reasonloop pacore run --workspace /tmp/trial --seeds 7,8,9
 """
 
 from pipeline_lib.systems.stage import Stage, System
