@@ -23,6 +23,7 @@ SETTINGS = [
     *("--set", "pacore.evaluate.widths=[[2],[4,2]]", "--set", "pacore.evaluate.plain_paths=6"),
     *("--set", "pacore.evaluate.rsa.population=3", "--set", "pacore.evaluate.rsa.subset=2"),
     *("--set", "pacore.evaluate.early_stop.minimum=2", "--set", "evaluate.resamples=200"),
+    *("--set", "pacore.evaluate.greedy=false", "--set", "pacore.evaluate.other_references=false"),
     *("--set", "report.num_examples=3", "--set", f"prepare.test_problems={NUM_PROBLEMS}"),
 ]
 
