@@ -138,7 +138,8 @@ class ScratchParams(Section):
     """Their numbers at the beginning."""
     first_share: Fraction = 0.3
     """Share of the training that is the beginning."""
-    hit_rates: tuple[Fraction, Fraction] = (0.05, 0.95)
+    hits_low: Fraction = 0.05
+    hits_high: Fraction = 0.95
     """Bounds of the share of right tries in references; it is uniform in between, one for a row."""
     paths: Annotated[float, Field(gt=0, le=1)] = 0.23
     """Share of the tokens that is plain paths; with 1 the training is the control of a synthesizer."""
@@ -154,12 +155,6 @@ class ScratchParams(Section):
         warmup_fraction=0.03,
         checkpoint_every=500,
     )
-
-    @override
-    def faults(self) -> Iterator[str]:
-        low, high = self.hit_rates
-        if low > high:
-            yield f"hit_rates={[low, high]}; give the lower one first"
 
 
 class SynthesizerTrainParams(TrainParams):

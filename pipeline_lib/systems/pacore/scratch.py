@@ -195,7 +195,7 @@ class _Rows:
     def _row(self, draw: random.Random, number: int) -> Row:
         """A plain path, or a synthesis of a ``number`` of references."""
         problem, tries = draw.choice(self.problems)
-        rate = draw.uniform(*self.params.hit_rates)
+        rate = draw.uniform(self.params.hits_low, self.params.hits_high)
         references = [
             [_pick(draw, part, is_right=draw.random() < rate) for part in tries]
             for _ in range(number)
