@@ -30,7 +30,7 @@ def opened(params, served=None, verify=None):
 
 def test_the_base_is_of_the_same_workspace():
     """Stages that make the base take none of another workspace: one line with both keys."""
-    with pytest.raises(ValueError, match=r"start=base; .* same workspace, without source=runs/7"):
+    with pytest.raises(ValueError, match=r"source=runs/7; .* start=policy, not start=base"):
         PacoreParams(start="base", source="runs/7")
 
 
@@ -127,10 +127,12 @@ def test_an_early_stop_is_compared_in_the_first_wider_round(minimum, early):
     """With a group as wide as the round there is nothing to stop."""
     compared = ComparisonParams(
         widths=((4,), (9, 2)),
+        greedy=False,
+        other_references=False,
         early_stop=EarlyStop(minimum=minimum),
         rsa=Rsa(population=6, subset=2, steps=3),
     )
-    names = [one.name for one in make_strategies(PacoreParams(evaluate=compared))]
+    names = [one.name for one in make_strategies(PacoreParams(evaluate=compared), problems=2)]
     widths = ["rounds 4,1", "rounds 9,2,1"]
     assert names == ["plain", *widths, *early, "RSA 6, subsets of 2, 3 steps"]
 
