@@ -56,7 +56,7 @@ class WorkerActor:
         serve: ServeParams,
         *,
         log_folder: pathlib.Path,
-        batch_size: int,
+        batch_size: int | None,
     ) -> None:
         """Without an engine yet.
 
@@ -216,7 +216,12 @@ def _silent_errors() -> Iterator[None]:
 
 @contextmanager
 def serving_worker(
-    node_id: str, model: str, serve: ServeParams, *, log_folder: pathlib.Path, batch_size: int
+    node_id: str,
+    model: str,
+    serve: ServeParams,
+    *,
+    log_folder: pathlib.Path,
+    batch_size: int | None,
 ) -> Iterator[Callable[[], None]]:
     """A `WorkerActor` on this connection's node, for the block; at its end calls in flight are finished first.
 

@@ -64,7 +64,7 @@ def _cached_tokenizer(source: str, _identity: str) -> Any:
 
 
 def rollout_engine(
-    model: str, serve: ServeParams, *, endpoint: Endpoint | None, batch_size: int
+    model: str, serve: ServeParams, *, endpoint: Endpoint | None, batch_size: int | None
 ) -> ChatModel:
     """The client of ``model`` at ``endpoint``, or the shared embedded engine if that is None."""
     if endpoint is None:
@@ -77,7 +77,7 @@ def rollout_engine(
 
 @contextmanager
 def started_engine(
-    model: str, serve: ServeParams, *, log_folder: pathlib.Path, batch_size: int
+    model: str, serve: ServeParams, *, log_folder: pathlib.Path, batch_size: int | None
 ) -> Iterator[ChatModel]:
     """The engine of ``serve``, for a command without a workspace; a server runs for the duration of the block.
 

@@ -29,7 +29,7 @@ IN_WORDS = """Open all locks. A lock has four numbers. A dial from 0 to 10 is th
 of the numbers c after the other, v becomes (v * v + c) mod 11. The dial opens the lock if the last v is 0.
 {question}
 Write a line for each lock: its name, its dial, its values, and the dial in place of the last value if it opens, as in \
-A A2 A1=9 A2=4 A3=1 A!2, or A A2 A1=9 A2=4 A3=1 A4=7 for a dial that does not open."""
+A A2 A1=9 A2=4 A3=1 A!2, or A A2 A1=9 A2=4 A3=1 A4=7 for a dial that does not open. The last line of a lock counts."""
 
 PIECE = re.compile(
     r"(?P<n>[A-C]) (?P=n)(\d+) (?P=n)1=(\d+) (?P=n)2=(\d+) (?P=n)3=(\d+) (?P=n)(?:4=(\d+)|!(\d+))"
@@ -98,8 +98,9 @@ def tries(name: str, lock: Lock) -> list[tuple[str, str, bool]]:
 
 
 def pieces(text: str) -> list[str]:
-    """The tries of a text, one for each lock; none if it is no answer."""
-    found = [" ".join(one.split()) for one in re.split(r"\s+(?=[A-C](?:\s|$))", text.strip())]
+    """The last try of each lock; none if the text is no answer."""
+    all_tries = [" ".join(one.split()) for one in re.split(r"\s+(?=[A-C](?:\s|$))", text.strip())]
+    found = [one for one, after in itertools.pairwise([*all_tries, ""]) if one[:1] != after[:1]]
     return found if [one[:1] for one in found] == list(NAMES) else []
 
 
@@ -141,6 +142,7 @@ def validate() -> Iterator[tuple[dict[str, Any], str, bool]]:
     yield problem, solution.replace(" B", "\nB", 1), True
     yield problem, solution.rpartition(" ")[0], False
     yield problem, f"{solution} C", False
+    yield problem, f"{pieces(solution)[0]} {solution}", True
     for name, lock, own in zip(NAMES, problem["answer"], pieces(solution), strict=True):
         shut = next(dial for dial in DIALS if dial not in dials_of(lock))
         yield problem, solution.replace(own, piece(name, lock, shut)), False

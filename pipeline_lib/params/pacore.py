@@ -145,6 +145,9 @@ class ScratchParams(Section):
     """Share of the tokens that is plain paths; with 1 the training is the control of a synthesizer."""
     solved: Fraction = 0.6
     """Share of the plain paths that is solutions; others are random tries, as honest."""
+    retries: bool = False
+    """Also trains, for as many tokens, a policy that tries dials of a part one after another until one is right, and
+    compares with it: alone, and several at once."""
     weighted_references: Whole = 2
     """References of a row that have a loss, on what follows from their choices."""
     sft: TokenSftParams = TokenSftParams(
@@ -214,10 +217,10 @@ class PacoreParams(Section):
     """Tokens of one call; null: 1024, or 192 for a model that reads compact prompts."""
     summary_tokens: Count = 256
     """Tokens of one call of compaction ``model``."""
-    problems_together: Count = 16
+    problems_together: Count = 100
     """Problems of a file that are worked on at once."""
-    batch_size: Count = 64
-    """Paths decoded together by the embedded engine."""
+    batch_size: Count | None = None
+    """Paths decoded together by the embedded engine; null: 64, or up to 512 whose keys and values fit in 1 GiB."""
     max_requests: Count = 64
     """Requests in flight at the gateway; a further one is refused with status 429."""
     source: str | None = None

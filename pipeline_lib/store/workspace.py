@@ -107,6 +107,8 @@ class PacoreFolders(_Folders):
     """The synthesizer."""
     control = _Below("models/pacore-control")
     """The base trained on plain prompts for as many steps."""
+    retries = _Below("models/pacore-retries")
+    """The base trained to try until it is right."""
     reports = _Below("reports/pacore")
 
 

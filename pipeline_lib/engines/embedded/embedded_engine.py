@@ -52,8 +52,8 @@ class EmbeddedEngine:
         self.eos_ids = find_end_ids(self.model, self.tokenizer)
 
     @classmethod
-    def load(cls, source: str, *, batch_size: int) -> Self:
-        """Load a Hugging Face folder or hub id.
+    def load(cls, source: str, *, batch_size: int | None) -> Self:
+        """Load a Hugging Face folder or hub id; without a ``batch_size`` as `fitting_batch`.
 
         In bfloat16 on a GPU. On a CPU as its config records or else as it is stored; see :func:`hold_on_cpu`.
 
@@ -70,7 +70,7 @@ class EmbeddedEngine:
             model=model.eval(),
             tokenizer=tokenizer,
             identity=model_identity(source),
-            batch_size=batch_size,
+            batch_size=batch_size or fitting_batch(model),
         )
 
     @property
@@ -190,7 +190,7 @@ def _share_cached_tokens(completions: Sequence[Completion]) -> list[Completion]:
 _LOADING = threading.Lock()
 
 
-def shared_engine(source: str, *, batch_size: int) -> EmbeddedEngine:
+def shared_engine(source: str, *, batch_size: int | None) -> EmbeddedEngine:
     """The engine of this process for ``source``, loaded again if the folder's content has changed.
 
     Loading is serialized: transformers builds models under a process-wide default device, so two
@@ -201,8 +201,18 @@ def shared_engine(source: str, *, batch_size: int) -> EmbeddedEngine:
 
 
 @functools.lru_cache(maxsize=1)
-def _engine(source: str, _identity: str, batch_size: int) -> EmbeddedEngine:
+def _engine(source: str, _identity: str, batch_size: int | None) -> EmbeddedEngine:
     return EmbeddedEngine.load(source, batch_size=batch_size)
+
+
+def fitting_batch(model: Any) -> int:
+    """Paths that are decoded together: 64, or up to 512 whose keys and values fit in 1 GiB at full context."""
+    config = model.config.get_text_config()
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    values = 2 * config.num_hidden_layers * heads * size
+    path = values * model.dtype.itemsize * (context_of(config.to_dict()) or 0)
+    return min(512, max(64, (1 << 30) // path if path else 64))
 
 
 def find_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:

@@ -32,6 +32,7 @@ from pipeline_lib.study.pages.page import (
 )
 from pipeline_lib.study.provenance import provenance
 from pipeline_lib.study.study import METRICS_NAME, Study, write_study
+from pipeline_lib.systems.pacore import retries
 from pipeline_lib.systems.pacore.drive import solve_all
 from pipeline_lib.systems.pacore.parts import PartsOf, check_parts
 from pipeline_lib.systems.pacore.rounds import Setting
@@ -125,39 +126,50 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     """
     for name in (METRICS_NAME, REPORT_NAME):
         check_output(folder / name)
-    strategies = make_strategies(params.pacore, problems=len(problems))
-    total = len(models) * len(problems) * len(strategies)
+    counts = [
+        len(problems) * len(strategies_of(name, params, problems=len(problems))) for name in models
+    ]
     judged: dict[str, _Judged] = {}
     for place, (name, model) in enumerate(models.items()):
-        before = place * total // len(models)
+        before = sum(counts[:place])
 
         def moved(done: int, before: int = before) -> None:
-            on_progress(before + done, total)
+            on_progress(before + done, sum(counts))
 
         trials = draw_trials(
-            model, problems, folder, params, place=place, replaces=replaces, moved=moved
+            model,
+            problems,
+            folder,
+            params,
+            place=place,
+            strategies=strategies_of(name, params, problems=len(problems)),
+            replaces=replaces,
+            moved=moved,
         )
         judged[name] = _judge(problems, trials, params, workers=workers)
     columns = [one.problems for one in judged.values()]
     whole = [name for name in columns[0] if all(column[name] for column in columns)]
+    evaluated = {
+        name: [found for one in whole if (found := judged[name].problems[one])] for name in models
+    }
+    retried = evaluated.pop(retries.MODEL, None)
     study, series = pacore_study(
         [
-            EvaluatedModel(
-                name=name,
-                problems=[found for one in whole if (found := judged[name].problems[one])],
-                seen=seen_in_training(model, problems),
-            )
-            for name, model in models.items()
+            EvaluatedModel(name=name, problems=own, seen=seen_in_training(models[name], problems))
+            for name, own in evaluated.items()
         ],
         about=about,
         params=params.evaluate,
         seed=params.seed,
         provenance=provenance(params),
         num_left_out=len(columns[0]) - len(whole),
+        retries=retries.Retries(problems=retried) if retried else None,
     )
     warnings = trained_on(_unclaimed(models, study), problems)
     study = study.with_claims((*study.claims, *warnings))
-    arms = {name: attempt_arms(series, name) for name in models}
+    arms = {name: attempt_arms(series, name) for name in evaluated}
+    if retried:
+        arms[retries.MODEL] = {PLAIN: retries.Rival.FREE.value}
     attempts = [
         replace(attempt, arm=arms[name][attempt.arm])
         for name, one in judged.items()
@@ -179,6 +191,11 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     return study
 
 
+def strategies_of(name: str, params: Params, *, problems: int) -> list[Strategy]:
+    """What is drawn from a model by its name: a policy that retries has plain paths alone."""
+    return make_strategies(params.pacore, problems=problems, is_rival=name == retries.MODEL)
+
+
 def draw_trials(  # noqa: PLR0913 - what is drawn and where
     model: str,
     problems: Sequence[Problem],
@@ -186,17 +203,17 @@ def draw_trials(  # noqa: PLR0913 - what is drawn and where
     params: Params,
     *,
     place: int,
+    strategies: Sequence[Strategy],
     replaces: bool,
     moved: Callable[[int], None],
 ) -> dict[str, dict[str, Trial]]:
-    """The trials of one model, by problem and strategy; those in ``folder`` are read.
+    """The trials of one model, by problem and strategy, as of `strategies_of`; those in ``folder`` are read.
 
     The model has ``place``, from 0, among all that are compared; ``moved`` is called with finished trials. Errors as of
     `evaluate_models`.
     """
     kind = {"kind": problems[0].kind.name} if problems[0].kind.votable else {}
     params = params.model_copy(update={"pacore": params.pacore.model_copy(update=kind)})
-    strategies = make_strategies(params.pacore, problems=len(problems))
     with started_engine(
         model,
         params.serve,

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean
 
 from pydantic import TypeAdapter
 
@@ -43,6 +44,7 @@ from pipeline_lib.train.trainer_settings import silence_libraries
 from pipeline_lib.train.weights import policies
 
 _KIND = "pacore-problems"
+_SAMPLE = 300
 _Try = tuple[str, str, bool]
 """The choice, what follows from it, and whether it is right."""
 _Tries = list[list[_Try]]
@@ -62,6 +64,11 @@ def on_own_task(run: Run) -> Run:
         bootstrap_problems=0,
     )
     return run.model_copy(update={"params": on_task(run.params, prepare)})
+
+
+def has_retries(run: Run) -> bool:
+    """A policy that retries is trained and compared with."""
+    return run.params.pacore.start == "scratch" and run.params.pacore.scratch.retries
 
 
 def make_data(run: Run) -> None:
@@ -122,8 +129,12 @@ def _tried_problems(run: Run) -> list[tuple[Problem, _Tries]]:
     return found
 
 
-def train(run: Run, output: pathlib.Path, params: ScratchParams, *, stage: str) -> None:
+def train(
+    run: Run, output: pathlib.Path, params: ScratchParams, *, stage: str, retries: bool = False
+) -> None:
     """Train the blank model by ``params``; an interrupted training of the same key resumes.
+
+    With ``retries`` plain paths try choices of a part in random order until one is right.
 
     Raises:
         BadInputError: the context does not hold the references, or the problems have no tries.
@@ -131,7 +142,7 @@ def train(run: Run, output: pathlib.Path, params: ScratchParams, *, stage: str) 
     base, seed = str(run.workspace.pacore.base), run.params.seed
     key = stage_key(
         __name__,
-        params={**params.model_dump(mode="json"), "seed": seed},
+        params={**params.model_dump(mode="json"), "seed": seed, "of_retries": retries},
         inputs={"base": model_identity(base)},
     )
     if manifests.current(output, kind=policies.KIND, key=key) is not None:
@@ -139,7 +150,9 @@ def train(run: Run, output: pathlib.Path, params: ScratchParams, *, stage: str) 
     tokenizer, problems = load_tokenizer(base), _tried_problems(run)
     chat_format = chat_format_of(tokenizer)
     assert chat_format is not None
-    made = _Rows(problems=problems, params=params, chat_format=chat_format, seed=seed)
+    made = _Rows(
+        problems=problems, params=params, chat_format=chat_format, seed=seed, retries=retries
+    )
     rows: list[TokenRow] = []
     steps: list[range] = []
     for step in made.steps(lambda some: [len(one.ids_L) for one in encode_rows(some, tokenizer)]):
@@ -172,14 +185,21 @@ class _Rows:
     params: ScratchParams
     chat_format: ChatFormat
     seed: int
+    retries: bool
 
     def steps(self, lengths_of: Callable[[Sequence[Row]], list[int]]) -> Iterator[list[Row]]:
-        """The rows of each step; all of one number of references count as the first of them, by ``lengths_of``."""
+        """The rows of each step; all of one number of references count as the first of them, by ``lengths_of``.
+
+        Those that retry count as the mean of several.
+        """
         params, draw = self.params, child_random(self.seed, "pacore-scratch")
-        step_tokens, done = params.sft.step_tokens, 0
+        step_tokens, done = params.sft.step_tokens, 0.0
         numbers = sorted({0, *params.references, *params.first_references})
-        rows = [self._row(draw, number) for number in numbers]
-        lengths = dict(zip(numbers, lengths_of(rows), strict=True))
+        sample = _SAMPLE if self.retries else 1
+        lengths = {
+            number: fmean(lengths_of([self._row(draw, number) for _ in range(sample)]))
+            for number in numbers
+        }
         while done < params.sft.tokens:
             is_first = done < params.first_share * params.sft.tokens
             number = draw.choice(params.first_references if is_first else params.references)
@@ -200,7 +220,9 @@ class _Rows:
             [_pick(draw, part, is_right=draw.random() < rate) for part in tries]
             for _ in range(number)
         ]
-        if references or draw.random() < self.params.solved:
+        if self.retries:
+            target = [one for part in tries for one in _until_right(draw, part)]
+        elif references or draw.random() < self.params.solved:
             seen = zip(*references, strict=True) if references else tries
             right = ([one for one in part if one[2]] for part in seen)
             target = [
@@ -233,6 +255,11 @@ class _Rows:
                 if place in weighted:
                     found.append((first, behind, 1))
         return found
+
+
+def _until_right(draw: random.Random, part: Sequence[_Try]) -> list[_Try]:
+    order = draw.sample(part, len(part))
+    return order[: 1 + next(place for place, one in enumerate(order) if one[2])]
 
 
 def _pick(draw: random.Random, part: Sequence[_Try], *, is_right: bool) -> _Try:

@@ -54,7 +54,7 @@ PACORE = System(
             function="train_control",
             inputs=("data/pacore", "models/pacore-base"),
             params=_TRAINING,
-            outputs=("models/pacore-control",),
+            outputs=("models/pacore-control", "models/pacore-retries"),
             trains=True,
             beside="pacore-train",
         ),
@@ -63,7 +63,10 @@ PACORE = System(
             summary="Compare synthesis with votes that cost no more.",
             modules=("pipeline_lib.systems.pacore.work.evaluation", _TASK),
             function="evaluate",
-            inputs=("data/pacore", "models/pacore-base", "models/pacore", "models/pacore-control"),
+            inputs=(
+                *("data/pacore", "models/pacore-base", "models/pacore", "models/pacore-control"),
+                "models/pacore-retries",
+            ),
             params=(
                 *("seed", *_ENGINE, *_DECODING, "verify", "evaluate", "report.num_examples"),
                 *("pacore.last_temperature", "pacore.compaction", "pacore.summary_tokens"),

@@ -24,6 +24,7 @@ from pipeline_lib.study.study import (
     make_study,
 )
 from pipeline_lib.systems.pacore.gates import Gate, gates_of
+from pipeline_lib.systems.pacore.retries import Retries, retry_claim
 from pipeline_lib.systems.pacore.trials import GREEDY, OTHER, PLAIN, JudgedProblem
 from pipeline_lib.systems.pacore.votes import (
     ARM_OF,
@@ -67,7 +68,7 @@ class _Comparison:
     contrast: Contrast
 
 
-def pacore_study(
+def pacore_study(  # noqa: PLR0913 - what is compared and how
     models: Sequence[EvaluatedModel],
     *,
     about: str,
@@ -75,11 +76,12 @@ def pacore_study(
     seed: int,
     provenance: Mapping[str, str | None],
     num_left_out: int = 0,
+    retries: Retries | None = None,
 ) -> tuple[Study, list[Series]]:
     """The study, and the series that its points are of.
 
     The first differences are for the model that it is ``about``, one for each strategy and axis: its synthesis minus
-    the best vote of any model, since training may weaken the votes of a model.
+    the best vote of any model, since training may weaken the votes of a model. Those minus ``retries`` are behind.
 
     Raises:
         BadInputError: there are no problems.
@@ -93,10 +95,17 @@ def pacore_study(
     compared = list(_comparisons(models, votes))
     first = _strongest([one for one in compared if one.model == about])
     ordered = [*first, *(one for one in compared if all(one is not other for other in first))]
+    rivals = [
+        one
+        for synthesis in (
+            found for one in models if one.name == about for found in _own_syntheses(one)
+        )
+        for one in (retries.contrasts(synthesis) if retries else ())
+    ]
     study = make_study(
         "pacore",
         series,
-        [one.contrast for one in ordered],
+        [*(one.contrast for one in ordered), *rivals],
         evaluate=params,
         seed=seed,
         provenance=provenance,
@@ -107,8 +116,11 @@ def pacore_study(
     if gates:
         compute["gates"] = [asdict(one) for one in gates]
     study = replace(study, compute=compute)
-    overview = _overview(first, study.differences[: len(first)])
-    return study.with_claims((*_gate_claims(gates), *claims_of(study), overview)), series
+    claims = [*_gate_claims(gates), *claims_of(study)]
+    claims.append(_overview(first, study.differences[: len(first)]))
+    if rivals:
+        claims.append(retry_claim(rivals[:3], study.differences[len(ordered) :][:3]))
+    return study.with_claims(tuple(claims)), series
 
 
 def _gate_claims(gates: Sequence[Gate]) -> tuple[str, ...]:
@@ -244,14 +256,18 @@ def _own_outcomes(model: EvaluatedModel) -> list[str]:
     return [name for name in model.problems[0].outcomes if not name.startswith(OTHER)]
 
 
+def _own_syntheses(model: EvaluatedModel) -> list[Series]:
+    own = _own_outcomes(model)
+    return [one for one in _syntheses(model) if one.arm.base in own]
+
+
 def _comparisons(
     models: Sequence[EvaluatedModel], votes: Mapping[str, Votes]
 ) -> Iterator[_Comparison]:
     """Each strategy of each model with its own votes and with the votes of the others, on each axis."""
     for model in models:
         for voters in (model, *(one for one in models if one is not model)):
-            own = _own_outcomes(model)
-            for synthesis in (one for one in _syntheses(model) if one.arm.base in own):
+            for synthesis in _own_syntheses(model):
                 for axis in Axis:
                     yield _comparison(synthesis, axis, voters, votes[voters.name])
 
@@ -293,7 +309,7 @@ def _compute(
     models: Sequence[EvaluatedModel], compared: Sequence[_Comparison], study: Study
 ) -> dict[str, Any]:
     by_name = {one.name: one for one in models}
-    pairs = [*zip(compared, study.differences, strict=True)]
+    pairs = [*zip(compared, study.differences[: len(compared)], strict=True)]
     return {
         "best_votes": {
             difference.reference: {

@@ -4,6 +4,7 @@ Trials are rows of a resumable file. They become judged attempts and problems, w
 the gold.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
@@ -50,13 +51,17 @@ class Strategy:
         return f"{self.name}: {problem_id}"
 
 
-def make_strategies(params: PacoreParams, *, problems: int) -> list[Strategy]:
+def make_strategies(
+    params: PacoreParams, *, problems: int, is_rival: bool = False
+) -> list[Strategy]:
     """The plain paths, then the strategies of ``params.evaluate``, which draw some of the same paths.
 
-    A single one of ``problems`` has no other.
+    A single one of ``problems`` has no other; a rival has plain paths alone.
     """
     compared = params.evaluate
     found = [Strategy(name=PLAIN, plan=[RoundPlan(width=compared.plain_paths)])]
+    if is_rival:
+        return found
     if compared.greedy:
         found.append(Strategy(name=GREEDY, plan=[RoundPlan(width=1)], is_greedy=True))
     rounds = [
@@ -187,6 +192,11 @@ class JudgedProblem:
     """Of each plain path; empty for a task without parts."""
     calls: Mapping[str, CheckedCall] = field(default_factory=dict)
     """Parts of last calls after one round, by strategy."""
+
+    def prompt_of(self, count: int) -> float:
+        """Mean prompt tokens of ``count`` plain paths; a prompt is read once per request."""
+        num_requests = math.ceil(self.num_requests * count / len(self.plain))
+        return self.prompt_tokens * num_requests / self.num_requests
 
 
 def is_right(problem_id: str, path: TrialPath, verdicts: TextVerdicts) -> bool | None:

@@ -1,6 +1,5 @@
 """Votes among the plain paths of judged problems: their scores and costs. Axes: S subsets, K paths of each."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -182,11 +181,10 @@ def _part_score(parts: Sequence[Parts], subsets_SK: NDArray[np.intp], *, is_vote
 
 def _vote_cost(problem: JudgedProblem, count: int) -> Cost:
     tokens = [one.tokens for one in problem.candidates]
-    num_requests = math.ceil(problem.num_requests * count / len(tokens))
     longest = mean_longest(tokens, count)
     return Cost(
         drawn=count * sum(tokens) / len(tokens),
-        prompt=problem.prompt_tokens * num_requests / problem.num_requests,
+        prompt=problem.prompt_of(count),
         critical=longest,
         longest=longest,
     )

@@ -3,10 +3,11 @@
 from pipeline_lib.systems.pacore.evaluation import (
     draw_trials,
     evaluate_models,
+    strategies_of,
 )
 from pipeline_lib.systems.pacore.policy_messages import read_problems
-from pipeline_lib.systems.pacore.scratch import on_own_task
-from pipeline_lib.systems.pacore.trials import make_strategies
+from pipeline_lib.systems.pacore.retries import MODEL
+from pipeline_lib.systems.pacore.scratch import has_retries, on_own_task
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
 
@@ -34,6 +35,8 @@ def evaluated_models(run: Run) -> dict[str, str]:
         del models["policy"]
     if run.params.pacore.train.control:
         models["control"] = folders.control
+    if has_retries(run):
+        models[MODEL] = folders.retries
     return {name: str(folder) for name, folder in models.items()}
 
 
@@ -42,7 +45,7 @@ def draw_evaluated(run: Run, name: str) -> None:
     run = on_own_task(run)
     models, problems = evaluated_models(run), read_problems(run, "test")
     progress = step_recorder(run.root, "pacore-evaluate", label=f"pacore-evaluate {name}")
-    strategies = make_strategies(run.params.pacore, problems=len(problems))
+    strategies = strategies_of(name, run.params, problems=len(problems))
     total = len(problems) * len(strategies)
     draw_trials(
         models[name],
@@ -50,6 +53,7 @@ def draw_evaluated(run: Run, name: str) -> None:
         run.workspace.pacore.reports,
         run.params,
         place=list(models).index(name),
+        strategies=strategies,
         replaces=True,
         moved=lambda done: progress(done, total),
     )

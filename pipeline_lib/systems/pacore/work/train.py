@@ -30,10 +30,18 @@ def train(run: Run) -> None:
 
 
 def train_control(run: Run) -> None:
-    """Train a control of the synthesizer: as many steps of SFT on plain prompts, or tokens of solutions."""
+    """Train a control of the synthesizer: as many steps of SFT on plain prompts, or tokens of solutions.
+
+    With `pacore.scratch.retries` also the policy that retries.
+    """
     folder, params = run.workspace.pacore.control, run.params
-    folder.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
+    retries = run.workspace.pacore.retries
+    for made in (folder, retries):
+        made.mkdir(parents=True, exist_ok=True)  # dvc.yaml lists it as an output
     settings = params.pacore.train
+    if scratch.has_retries(run):
+        tries = params.pacore.scratch.model_copy(update={"paths": 1.0})
+        scratch.train(run, retries, tries, stage="pacore-control", retries=True)
     if not settings.control:
         return
     if params.pacore.start == "scratch":

@@ -8,7 +8,11 @@ import pytest
 import torch
 
 from pipeline_lib.engines.chat_model import Decoding, Request
-from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine, shared_engine
+from pipeline_lib.engines.embedded.embedded_engine import (
+    EmbeddedEngine,
+    fitting_batch,
+    shared_engine,
+)
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import FinishReason
 
@@ -108,3 +112,14 @@ def test_threads_share_one_engine(tiny_model):
         engines = list(pool.map(lambda _: shared_engine(str(tiny_model), batch_size=4), range(4)))
     assert all(engine is engines[0] for engine in engines)
     assert engines[0].complete([Request(prompt="ab", seeds=[0])], GREEDY)[0][0].completion_tokens
+
+
+def test_without_a_number_as_many_paths_as_a_gibibyte_holds_are_decoded_together(tiny_model):
+    """At least 64 and at most 512: keys and values of hidden_size numbers in each layer, over the whole context."""
+    own = EmbeddedEngine.load(str(tiny_model), batch_size=None)
+    assert own.batch_size == 512
+    config = own.model.config
+    per_token = 2 * config.num_hidden_layers * config.hidden_size * own.model.dtype.itemsize
+    for wanted, expected in ((100, 100), (50, 64)):
+        config.max_position_embeddings = (1 << 30) // (wanted * per_token)
+        assert fitting_batch(own.model) == expected

@@ -35,7 +35,7 @@ class Compact:
         return f"{conversation[-1].content}\n"
 
 
-def steps(**changes):
+def steps(*, retries=False, **changes):
     """Steps of some 400 words, 40 in all."""
     params = ScratchParams(
         sft=TokenSftParams(tokens=16_000, step_tokens=400),
@@ -44,7 +44,13 @@ def steps(**changes):
         first_share=0.5,
         **changes,
     )
-    rows = _Rows(problems=[(PROBLEM, TRIES)], params=params, chat_format=Compact(), seed=3)
+    rows = _Rows(
+        problems=[(PROBLEM, TRIES)],
+        params=params,
+        chat_format=Compact(),
+        seed=3,
+        retries=retries,
+    )
     return [*rows.steps(lambda some: [len(words(one)) for one in some])]
 
 
@@ -109,3 +115,13 @@ def test_hit_rates_are_bounds():
     """0 to 0: references have wrong tries alone."""
     rows = [one for step in steps(hits_low=0.0, hits_high=0.0) for one in step if number(one)]
     assert not any("B 2" in one["prompt"] or "A 1" in one["prompt"] for one in rows)
+
+
+def test_retries_try_until_each_part_is_right():
+    """The last try of each part is right, all before it are wrong, and no dial comes twice; steps have their tokens."""
+    found = steps(paths=1.0, retries=True)
+    texts = {one["completion"] for step in found for one in step}
+    ends_of_a = {f"{wrong}A {right}" for wrong in ("", "A 2 z ") for right in ("1 x y", "3 x")}
+    assert texts == {f"{a} {b}B 2 y y" for a in ends_of_a for b in ("", "B 1 x ")}
+    sizes = [sum(len(words(one)) for one in step) for step in found]
+    assert sum(sizes) == pytest.approx(16_000, rel=0.03)
