@@ -95,14 +95,10 @@ def test_one_command_draws_trains_and_evaluates(reasonloop, tmp_path):
 
 @pytest.mark.slow
 def test_from_scratch_without_a_run(reasonloop, tmp_path):
-    """Problems of locks, model and control; the gates come before the comparisons; a second run does nothing."""
+    """Problems of locks, model, control and rival; gates come before comparisons; a second run trains nothing."""
     settings = ("--profile", "smoke", *smoke_runs.THREADS, "--set", "pacore.start=scratch")
-    more = (
-        "--set",
-        "pacore.evaluate.greedy=true",
-        "--set",
-        "pacore.evaluate.other_references=true",
-    )
+    names = ("evaluate.greedy", "evaluate.other_references", "scratch.retries")
+    more = [word for name in names for word in ("--set", f"pacore.{name}=true")]
     command = ("pacore", "run", "--workspace", tmp_path, *settings, *more)
     done = reasonloop(*command)
     assert done.returncode == 0, done.stderr + done.stdout
@@ -110,11 +106,15 @@ def test_from_scratch_without_a_run(reasonloop, tmp_path):
     study = read_study(tmp_path / "reports" / "pacore" / "metrics.json")
     bases = {one.base for one in study.arms}
     assert {"greedy", "part vote", "stitched", "other references 2,1"} <= bases
-    assert {one.settings["model"] for one in study.arms} == {"synthesizer", "control"}
+    assert {"serial retry", "parallel retry"} <= bases
+    models = {one.settings["model"] for one in study.arms}
+    assert models == {"synthesizer", "control", "retries"}
     assert {one.num_seen for one in study.arms} == {0}
-    offset = events_size(tmp_path)
+    offset, found = events_size(tmp_path), digests(tmp_path)
     assert reasonloop(*command).returncode == 0
-    assert not [e for e in read_events(tmp_path, offset=offset) if e["event"] == "work"]
+    worked = [one["stage"] for one in read_events(tmp_path, offset=offset) if "total" in one]
+    assert {*worked} == {"pacore-evaluate"}
+    assert digests(tmp_path) == found
 
 
 @pytest.mark.slow
