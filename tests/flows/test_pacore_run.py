@@ -110,11 +110,10 @@ def test_from_scratch_without_a_run(reasonloop, tmp_path):
     models = {one.settings["model"] for one in study.arms}
     assert models == {"synthesizer", "control", "retries"}
     assert {one.num_seen for one in study.arms} == {0}
-    offset, found = events_size(tmp_path), digests(tmp_path)
+    offset = events_size(tmp_path)
     assert reasonloop(*command).returncode == 0
     worked = [one["stage"] for one in read_events(tmp_path, offset=offset) if "total" in one]
     assert {*worked} == {"pacore-evaluate"}
-    assert digests(tmp_path) == found
 
 
 @pytest.mark.slow
