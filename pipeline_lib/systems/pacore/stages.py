@@ -7,6 +7,7 @@ With `pacore.start=policy` the policy of a finished `reasonloop run` draws the p
 **Examples:**
 
     reasonloop pacore run
+    reasonloop pacore run --profile locks-rivals
     reasonloop run && reasonloop pacore run --profile pacore-countdown
     reasonloop pacore run --profile pacore-smol
     reasonloop pacore run --workspace /tmp/trial --seeds 7,8,9
