@@ -2,7 +2,7 @@
 
 import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -109,6 +109,7 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     params: Params,
     *,
     about: str,
+    plain: Collection[str] = (),
     replaces: bool = False,
     workers: int = 1,
     on_progress: OnProgress = lambda _done, _total: None,
@@ -117,7 +118,7 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
 
     A problem with a failed call of one model is left out for all, so that the models can be compared. ``models`` are
     Hugging Face folders or hub ids by their names in the result, which is ``about`` the syntheses of one of them;
-    ``problems`` are of one kind. With ``replaces`` trials of another input, model or setting in ``folder`` are dropped,
+    ``problems`` are of one kind. Models that are ``plain`` do not synthesize. With ``replaces`` trials of another input, model or setting in ``folder`` are dropped,
     not refused. ``on_progress`` is called with finished and all trials.
 
     Raises:
@@ -126,9 +127,11 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     """
     for name in (METRICS_NAME, REPORT_NAME):
         check_output(folder / name)
-    counts = [
-        len(problems) * len(strategies_of(name, params, problems=len(problems))) for name in models
-    ]
+    strategies = {
+        name: make_strategies(params.pacore, problems=len(problems), synthesizes=name not in plain)
+        for name in models
+    }
+    counts = [len(problems) * len(own) for own in strategies.values()]
     judged: dict[str, _Judged] = {}
     for place, (name, model) in enumerate(models.items()):
         before = sum(counts[:place])
@@ -142,7 +145,7 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
             folder,
             params,
             place=place,
-            strategies=strategies_of(name, params, problems=len(problems)),
+            strategies=strategies[name],
             replaces=replaces,
             moved=moved,
         )
@@ -191,11 +194,6 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     return study
 
 
-def strategies_of(name: str, params: Params, *, problems: int) -> list[Strategy]:
-    """What is drawn from a model by its name: a policy that retries has plain paths alone."""
-    return make_strategies(params.pacore, problems=problems, is_rival=name == retries.MODEL)
-
-
 def draw_trials(  # noqa: PLR0913 - what is drawn and where
     model: str,
     problems: Sequence[Problem],
@@ -207,7 +205,7 @@ def draw_trials(  # noqa: PLR0913 - what is drawn and where
     replaces: bool,
     moved: Callable[[int], None],
 ) -> dict[str, dict[str, Trial]]:
-    """The trials of one model, by problem and strategy, as of `strategies_of`; those in ``folder`` are read.
+    """The trials of one model, by problem and strategy; those in ``folder`` are read.
 
     The model has ``place``, from 0, among all that are compared; ``moved`` is called with finished trials. Errors as of
     `evaluate_models`.

@@ -142,7 +142,11 @@ def train(
     base, seed = str(run.workspace.pacore.base), run.params.seed
     key = stage_key(
         __name__,
-        params={**params.model_dump(mode="json"), "seed": seed, "of_retries": retries},
+        params={
+            **params.model_dump(mode="json", exclude={"retries"}),
+            "seed": seed,
+            "of_retries": retries,
+        },
         inputs={"base": model_identity(base)},
     )
     if manifests.current(output, kind=policies.KIND, key=key) is not None:

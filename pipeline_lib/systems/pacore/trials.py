@@ -52,18 +52,18 @@ class Strategy:
 
 
 def make_strategies(
-    params: PacoreParams, *, problems: int, is_rival: bool = False
+    params: PacoreParams, *, problems: int, synthesizes: bool = True
 ) -> list[Strategy]:
     """The plain paths, then the strategies of ``params.evaluate``, which draw some of the same paths.
 
-    A single one of ``problems`` has no other; a rival has plain paths alone.
+    A single one of ``problems`` has no other; a model that does not synthesize has plain paths alone.
     """
     compared = params.evaluate
     found = [Strategy(name=PLAIN, plan=[RoundPlan(width=compared.plain_paths)])]
-    if is_rival:
-        return found
     if compared.greedy:
         found.append(Strategy(name=GREEDY, plan=[RoundPlan(width=1)], is_greedy=True))
+    if not synthesizes:
+        return found
     rounds = [
         Strategy(
             name=_name(widths),

@@ -3,11 +3,11 @@
 from pipeline_lib.systems.pacore.evaluation import (
     draw_trials,
     evaluate_models,
-    strategies_of,
 )
 from pipeline_lib.systems.pacore.policy_messages import read_problems
 from pipeline_lib.systems.pacore.retries import MODEL
 from pipeline_lib.systems.pacore.scratch import has_retries, on_own_task
+from pipeline_lib.systems.pacore.trials import make_strategies
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
 
@@ -21,6 +21,7 @@ def evaluate(run: Run) -> None:
         run.workspace.pacore.reports,
         run.params,
         about="synthesizer",
+        plain=_plain(run),
         replaces=True,  # models that were trained anew replace those that were evaluated before
         workers=run.params.execution.workers,
         on_progress=step_recorder(run.root, "pacore-evaluate"),
@@ -40,12 +41,19 @@ def evaluated_models(run: Run) -> dict[str, str]:
     return {name: str(folder) for name, folder in models.items()}
 
 
+def _plain(run: Run) -> set[str]:
+    """Models from scratch that never saw references."""
+    return {"control", MODEL} if run.params.pacore.start == "scratch" else set()
+
+
 def draw_evaluated(run: Run, name: str) -> None:
     """Draw the trials of one model, which `evaluate` then reads."""
     run = on_own_task(run)
     models, problems = evaluated_models(run), read_problems(run, "test")
     progress = step_recorder(run.root, "pacore-evaluate", label=f"pacore-evaluate {name}")
-    strategies = strategies_of(name, run.params, problems=len(problems))
+    strategies = make_strategies(
+        run.params.pacore, problems=len(problems), synthesizes=name not in _plain(run)
+    )
     total = len(problems) * len(strategies)
     draw_trials(
         models[name],
