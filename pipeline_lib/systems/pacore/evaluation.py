@@ -172,7 +172,7 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     study = study.with_claims((*study.claims, *warnings))
     arms = {name: attempt_arms(series, name) for name in evaluated}
     if retried:
-        arms[retries.MODEL] = {PLAIN: retries.Rival.FREE.value}
+        arms[retries.MODEL] = retries.ATTEMPT_ARMS
     attempts = [
         replace(attempt, arm=arms[name][attempt.arm])
         for name, one in judged.items()

@@ -15,7 +15,7 @@ from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.pages.wording import arm_in_words, percent
 from pipeline_lib.study.selection import BestOf, CandidatePath, mean_choice
 from pipeline_lib.study.study import Arm, Contrast, Difference, Series
-from pipeline_lib.systems.pacore.trials import JudgedProblem
+from pipeline_lib.systems.pacore.trials import GREEDY, PLAIN, JudgedProblem
 
 MODEL = "retries"
 """Name of the model in a study."""
@@ -27,6 +27,10 @@ class Rival(StrEnum):
     FREE = "serial retry"
     CUT = "serial retry, cut"
     PARALLEL = "parallel retry"
+
+
+ATTEMPT_ARMS = {PLAIN: Rival.FREE.value, GREEDY: f"{Rival.FREE.value}, greedy"}
+"""By strategy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
