@@ -1,12 +1,17 @@
-r"""Branches drawn by the policy in training against branches of a cache, from one start, on Countdown.
+r"""Branches drawn by the policy in training against branches of a cache, from one start, on Countdown or on locks.
 
-Each seed makes a base policy, a cache of its paths for the train problems, and by SFT on it a synthesizer, the start.
+With --from, a workspace of `reasonloop pacore run --seeds`, the start of a seed is its synthesizer of locks, so RL goes
+on from a training that has converged; rounds 16,1 and 32,4,1 are drawn, also with a greedy last call. Otherwise each
+seed makes a base policy, a cache of its paths for the train problems, and by SFT on it a synthesizer, the start.
+
 From the start one training takes the references of the cache and one draws them anew at every step: equal steps, prompts
 and syntheses a step, so about equally many trained tokens. `pacore evaluate` draws rounds 4,1 of all three on the test
 problems with the same seeds; differences are paired over problems. Each command is a process with one thread, and
 finished ones are kept: run the same command to resume. About 12 CPU minutes a seed.
 
     OMP_NUM_THREADS=1 python -m benchmarks.pacore_branches --root /tmp/branches --output branches.json
+    reasonloop pacore run --workspace /tmp/locks --seeds 7,8,9
+    python -m benchmarks.pacore_branches --root /tmp/rl --from /tmp/locks --method grpo --output rl.json
     python -m benchmarks.pacore_branches --root /tmp/tiny --seeds 7 --sft-steps 20 --steps 4 --set \
         prepare.countdown.num_numbers=2 prepare.countdown.target_low=1 prepare.train_problems=60 \
         prepare.test_problems=20 prepare.bootstrap_problems=120 bootstrap.steps=200
@@ -36,15 +41,49 @@ from pipeline_lib.train.weights.policies import tokens_of
 
 MODELS = ("start", "cached", "drawn")
 PAIRS = (("drawn", "cached"), ("cached", "start"), ("drawn", "start"))
-MEASURES = ("rounds 4,1", "one path")
-SHARED: Mapping[str, object] = {
-    "prepare.train_problems": 2000,
-    "pacore.max_new_tokens": 48,
-    "pacore.evaluate.widths": "[[4]]",
-    "pacore.evaluate.early_stop": "null",
-    "pacore.evaluate.rsa": "null",
-    "pacore.evaluate.plain_paths": 12,
-}
+_FEW: Mapping[str, object] = {"pacore.evaluate.early_stop": "null", "pacore.evaluate.rsa": "null"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What is trained on, and what is measured."""
+
+    measures: tuple[str, ...]
+    params: Mapping[str, object]
+    options: tuple[str, ...] = ()
+    """Of the commands that read problems."""
+    paths: int = 8
+    """Of a problem in the cache."""
+
+
+COUNTDOWN = Task(
+    measures=("rounds 4,1", "one path"),
+    params={
+        **_FEW,
+        "prepare.train_problems": 2000,
+        "pacore.max_new_tokens": 48,
+        "pacore.evaluate.widths": "[[4]]",
+        "pacore.evaluate.greedy": "false",
+        "pacore.evaluate.other_references": "false",
+        "pacore.evaluate.plain_paths": 12,
+    },
+)
+LOCKS = Task(
+    measures=(
+        *("rounds 16,1", "rounds 16,1, greedy last call"),
+        *("rounds 32,4,1", "rounds 32,4,1, greedy last call", "one path"),
+    ),
+    params={
+        **_FEW,
+        "prepare.train_problems": 1000,
+        "prepare.test_problems": 300,
+        "pacore.episodes.references": "[4, 16]",
+        "pacore.evaluate.widths": "[[16], [32, 4]]",
+    },
+    options=("--task", "locks"),
+    # Few paths are right as a whole, and a problem without any is left out.
+    paths=40,
+)
 ONLINE: Mapping[str, object] = {
     "pacore.train.lr": 1e-4,
     "pacore.train.batch_size": 32,
@@ -60,34 +99,49 @@ class Seed:
     folder: pathlib.Path
     arguments: argparse.Namespace
 
+    @property
+    def task(self) -> Task:
+        """Of a given start locks, else Countdown."""
+        return COUNTDOWN if self.arguments.start is None else LOCKS
+
+    def model(self, name: str) -> pathlib.Path:
+        """Folder of one of `MODELS`."""
+        given: pathlib.Path | None = self.arguments.start
+        if name == "start" and given is not None:
+            return given.resolve() / f"seed-{self.number}" / "models" / "pacore"
+        return self.folder / name
+
     def run(self) -> dict[str, Any]:
         """Run what is missing; figures by model, and differences by pair and measure."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        chat, cache = self.folder / "chat", self.folder / "cache.jsonl"
-        for stage in ("prepare", "bootstrap"):
-            self._once(stage, "stage", stage, "--workspace", self.folder)
-        self._once("chat", "pacore", "base", self.folder / "models" / "base", "--output", chat)
-        drawn = ("--split", "train", "--num-paths", "8")
-        self._once("cache", "sample", chat, "--output", cache, *drawn)
-        sft = {"pacore.train.steps": self.arguments.sft_steps}
-        self._train("start", chat, sft)
+        if self.arguments.start is None:
+            chat = self.folder / "chat"
+            for stage in ("prepare", "bootstrap"):
+                self._once(stage, "stage", stage, "--workspace", self.folder)
+            self._once("chat", "pacore", "base", self.folder / "models" / "base", "--output", chat)
+            self._draw_cache(chat)
+            self._train("start", chat, {"pacore.train.steps": self.arguments.sft_steps})
+        else:
+            self._draw_cache(self.model("start"))
         online = {
             **ONLINE,
             "pacore.train.method": self.arguments.method,
             "pacore.train.steps": self.arguments.steps,
         }
         for branches in ("cached", "drawn"):
-            start = self.folder / "start"
-            self._train(branches, start, online | {"pacore.train.branches": branches})
-        models = [self.folder / name for name in MODELS]
-        report = self.folder / "report"
-        self._once("report", "pacore", "evaluate", *models, "--output", report)
+            self._train(branches, self.model("start"), online | {"pacore.train.branches": branches})
+        report = ("--output", self.folder / "report", *self.task.options)
+        self._once("report", "pacore", "evaluate", *map(self.model, MODELS), *report)
         return {"models": self._models(), "differences": self._differences()}
 
+    def _draw_cache(self, model: pathlib.Path) -> None:
+        drawn = ("--split", "train", "--num-paths", self.task.paths, *self.task.options)
+        self._once("cache", "sample", model, "--output", self.folder / "cache.jsonl", *drawn)
+
     def _train(self, name: str, base: pathlib.Path, options: Mapping[str, object]) -> None:
-        output = self.folder / name
-        command = ("pacore", "train", base, self.folder / "cache.jsonl", "--output", output)
-        self._once(name, *command, options=options)
+        output = ("--output", self.folder / name, *self.task.options)
+        cache = self.folder / "cache.jsonl"
+        self._once(name, "pacore", "train", base, cache, *output, options=options)
 
     def _once(
         self, name: str, *command: object, options: Mapping[str, object] | None = None
@@ -96,7 +150,7 @@ class Seed:
         used = self.folder / f"{name}.used.json"
         if used.exists():
             return
-        params = {"seed": self.number, **SHARED, **(options or {})}
+        params = {"seed": self.number, **self.task.params, **(options or {})}
         given = [f"{key}={value}" for key, value in params.items()] + self.arguments.set
         sets = [part for one in given for part in ("--set", one)]
         if (
@@ -110,7 +164,11 @@ class Seed:
     def _values(self) -> dict[tuple[str, str], dict[str, float]]:
         """Accuracy by problem, of each measure and model."""
         found: dict[tuple[str, str], dict[str, float]] = {}
-        arms = {f"{m} model={self.folder / one}": (m, one) for m in MEASURES for one in MODELS}
+        arms = {
+            f"{measure} model={self.model(one)}": (measure, one)
+            for measure in self.task.measures
+            for one in MODELS
+        }
         for row in shards.iter_table(self.folder / "report" / "values"):
             if row["arm"] in arms and row["measure"] == "accuracy":
                 found.setdefault(arms[row["arm"]], {})[row["problem_id"]] = row["value"]
@@ -119,19 +177,24 @@ class Seed:
     def _models(self) -> dict[str, Any]:
         values, found = self._values(), {}
         for model in MODELS:
-            tokens = tokens_of(read_manifest(self.folder / model))
+            tokens = tokens_of(read_manifest(self.model(model)))
             found[model] = {
-                **{m: float(np.mean(list(values[m, model].values()))) for m in MEASURES},
+                **{m: float(np.mean(list(values[m, model].values()))) for m in self.task.measures},
                 "trained_tokens": tokens.trained,
                 "drawn_tokens": tokens.drawn,
-                **read_json(self.folder / f"{model}.used.json"),
+                **self._used(model),
             }
         return found
+
+    def _used(self, model: str) -> dict[str, Any]:
+        """Seconds of a training; none of a start that was given."""
+        used = self.folder / f"{model}.used.json"
+        return read_json(used) if used.exists() else {"cpu_s": 0.0, "wall_s": 0.0}
 
     def _differences(self) -> dict[str, dict[str, float]]:
         values, found = self._values(), {}
         for arm, reference in PAIRS:
-            for measure in MEASURES:
+            for measure in self.task.measures:
                 of_arm, of_reference = values[measure, arm], values[measure, reference]
                 names = sorted(of_arm)
                 one = paired_difference(
@@ -168,6 +231,13 @@ def _arguments() -> argparse.Namespace:
     parser = make_parser(__doc__)
     parser.add_argument("--root", type=pathlib.Path, required=True, help="folder for all models")
     parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
+    parser.add_argument(
+        "--from",
+        dest="start",
+        type=pathlib.Path,
+        metavar="WORKSPACE",
+        help="of a finished `pacore run --seeds`: its synthesizers are the starts",
+    )
     parser.add_argument("--method", choices=["ppo", "grpo", "rloo"], default="ppo")
     parser.add_argument("--sft-steps", type=int, default=400, help="of the start, 32 rows each")
     parser.add_argument("--steps", type=int, default=100, help="of RL, 32 x 8 syntheses each")
@@ -179,14 +249,15 @@ def _arguments() -> argparse.Namespace:
 def models_table(found: Sequence[Mapping[str, Any]]) -> Table:
     """Each seed's accuracy in percent, tokens and seconds of each training."""
     shown = Table(title="Of each seed: percent right, thousands of tokens, seconds of training")
-    names = (*MEASURES, "trained_tokens", "drawn_tokens", "cpu_s", "wall_s")
+    measures = [name for name in found[0]["models"]["start"] if name.startswith(("rounds", "one"))]
+    names = (*measures, "trained_tokens", "drawn_tokens", "cpu_s", "wall_s")
     for column in ("model", *names):
         shown.add_column(column)
     for model in MODELS:
         rows = [one["models"][model] for one in found]
         shown.add_row(
             model,
-            *(" / ".join(f"{100 * row[name]:.1f}" for row in rows) for name in MEASURES),
+            *(" / ".join(f"{100 * row[name]:.1f}" for row in rows) for name in measures),
             *(
                 " / ".join(f"{row[name] / 1000:.0f}" for row in rows)
                 for name in ("trained_tokens", "drawn_tokens")
