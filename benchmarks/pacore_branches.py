@@ -5,7 +5,7 @@ on from a training that has converged; rounds 16,1 and 32,4,1 are drawn, also wi
 seed makes a base policy, a cache of its paths for the train problems, and by SFT on it a synthesizer, the start.
 
 From the start one training takes the references of the cache and one draws them anew at every step: equal steps, prompts
-and syntheses a step, so about equally many trained tokens. `pacore evaluate` draws rounds 4,1 of all three on the test
+and syntheses a step, so about equally many trained tokens. `pacore evaluate` draws rounds 4,1 (of locks 16,1 and 32,4,1) of all three on the test
 problems with the same seeds; differences are paired over problems. Each command is a process with one thread, and
 finished ones are kept: run the same command to resume. About 12 CPU minutes a seed.
 
@@ -46,7 +46,7 @@ _FEW: Mapping[str, object] = {"pacore.evaluate.early_stop": "null", "pacore.eval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What is trained on, and what is measured."""
+    """A data set with the params and the measures of its comparison."""
 
     measures: tuple[str, ...]
     params: Mapping[str, object]
@@ -223,7 +223,8 @@ def main() -> None:
         print(f"seed {number}: {found[str(number)]['differences']}", flush=True)
     write_results(arguments.output, found)
     console = Console(width=150)
-    console.print(models_table([*found.values()]))
+    measures = (COUNTDOWN if arguments.start is None else LOCKS).measures
+    console.print(models_table([*found.values()], measures))
     console.print(differences_table([*found.values()]))
 
 
@@ -246,10 +247,9 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def models_table(found: Sequence[Mapping[str, Any]]) -> Table:
+def models_table(found: Sequence[Mapping[str, Any]], measures: Sequence[str]) -> Table:
     """Each seed's accuracy in percent, tokens and seconds of each training."""
     shown = Table(title="Of each seed: percent right, thousands of tokens, seconds of training")
-    measures = [name for name in found[0]["models"]["start"] if name.startswith(("rounds", "one"))]
     names = (*measures, "trained_tokens", "drawn_tokens", "cpu_s", "wall_s")
     for column in ("model", *names):
         shown.add_column(column)

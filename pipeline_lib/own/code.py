@@ -112,9 +112,7 @@ def packages_of(python: pathlib.Path) -> pathlib.Path:
 
 
 def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
-    found = {one.name: one for one in importlib.metadata.entry_points(group=group)}
-    own = importlib.metadata.EntryPoint("locks", "pipeline_lib.own.locks", TASKS)
-    return {own.name: own, **found} if group == TASKS else found
+    return {one.name: one for one in importlib.metadata.entry_points(group=group)}
 
 
 def find_function(text: str, *, key: str, group: str) -> Function:

@@ -105,7 +105,7 @@ def pieces(text: str) -> list[str]:
 
 
 def answer(text: str) -> str | None:
-    """What a vote counts: the dials."""
+    """The dials, which a majority vote compares."""
     found = [PIECE.fullmatch(one) for one in pieces(text)]
     return " ".join(one[2] for one in found if one) if found and all(found) else None
 
@@ -117,7 +117,7 @@ def parts(answer: Sequence[Sequence[int]], text: str) -> list[dict[str, Any]]:
 
 
 def checked(lock: Sequence[int], text: str) -> dict[str, Any]:
-    """Whether a try can be read, the share of its values that is true, and whether it says that it opens, and does."""
+    """Of a try: is it readable, what share of its values is true, does it claim to open the lock, and does its dial."""
     found = PIECE.fullmatch(text)
     if found is None or int(found[2]) not in DIALS:
         return {"formed": False, "true": 0.0, "claims": False, "right": False}

@@ -146,8 +146,8 @@ class ScratchParams(Section):
     solved: Fraction = 0.6
     """Share of the plain paths that is solutions; others are random tries, as honest."""
     retries: bool = False
-    """Also trains, for as many tokens, a policy that tries dials of a part one after another until one is right, and
-    compares with it: alone, and several at once."""
+    """Also trains, for as many tokens, a policy that tries choices of a part one after another until one is right, and
+    compares with one such path, and with several at once."""
     weighted_references: Whole = 2
     """References of a row that have a loss, on what follows from their choices."""
     sft: TokenSftParams = TokenSftParams(

@@ -103,6 +103,8 @@ class Page:
     figures_by: str | None = None
     """Setting by which the figures of accuracy against cost are divided."""
     plots: Sequence[Plot] = ()
+    first_tables: Sequence[Table] = ()
+    """Before those of the study."""
     tables: Sequence[Table] = ()
     sections: Sequence[Section] = ()
     examples: Sequence[Example] = ()
@@ -147,7 +149,7 @@ def write_page(path: pathlib.Path, study: Study, page: Page) -> None:
             compared=definitions([main.arm, main.reference]) if main else {},
             terms=terms,
             plots=[*cost_figures(study, by=page.figures_by), *page.plots],
-            tables=[*study_tables(study), *page.tables],
+            tables=[*page.first_tables, *study_tables(study), *page.tables],
         ),
     )
 

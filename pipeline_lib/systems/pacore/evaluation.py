@@ -47,6 +47,7 @@ from pipeline_lib.systems.pacore.study import (
     EvaluatedModel,
     attempt_arms,
     further_tables,
+    gate_tables,
     pacore_study,
 )
 from pipeline_lib.systems.pacore.trials import (
@@ -118,8 +119,9 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
 
     A problem with a failed call of one model is left out for all, so that the models can be compared. ``models`` are
     Hugging Face folders or hub ids by their names in the result, which is ``about`` the syntheses of one of them;
-    ``problems`` are of one kind. Models that are ``plain`` do not synthesize. With ``replaces`` trials of another input, model or setting in ``folder`` are dropped,
-    not refused. ``on_progress`` is called with finished and all trials.
+    ``problems`` are of one kind. From models that are ``plain`` no syntheses are drawn. With ``replaces`` trials of
+    another input, model or setting in ``folder`` are dropped, not refused. ``on_progress`` is called with finished and
+    all trials.
 
     Raises:
         BadInputError: unusable model or output, or no problem without a failed call.
@@ -155,7 +157,8 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
     evaluated = {
         name: [found for one in whole if (found := judged[name].problems[one])] for name in models
     }
-    retried = evaluated.pop(retries.MODEL, None)
+    # A user's model may have any name.
+    retried = evaluated.pop(retries.MODEL, None) if retries.MODEL in plain else None
     study, series = pacore_study(
         [
             EvaluatedModel(name=name, problems=own, seen=seen_in_training(models[name], problems))
@@ -187,6 +190,7 @@ def evaluate_models(  # noqa: PLR0913 - what is evaluated and how
         paper=PAPER,
         notes=(NOTE,),
         figures_by="model",
+        first_tables=gate_tables(study),
         tables=further_tables(study),
         examples=_examples(problems, judged, limit=params.report.num_examples),
     )

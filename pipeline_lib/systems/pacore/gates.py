@@ -1,4 +1,4 @@
-"""What must hold before syntheses are compared with votes: paths are honest, and a synthesis reads its references."""
+"""Gates of a comparison of syntheses with votes: paths state true values, and a synthesis reads its references."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -19,7 +19,7 @@ class Part:
     """One part of a path."""
 
     text: str | None
-    """What a vote counts; None: the path has no such part."""
+    """Compared by a vote; None: the path has no such part."""
     formed: bool
     """It can be read."""
     true: float

@@ -42,7 +42,7 @@ class Retries:
     def contrasts(self, synthesis: Series) -> Iterator[Contrast]:
         """The synthesis minus each rival, in the order of `Rival`."""
         costs = synthesis.costs.values()
-        limit = float(np.mean([one.critical for one in costs]))
+        limit = math.ceil(np.mean([one.critical for one in costs]))
         drawn = float(np.mean([one.drawn for one in costs]))
         chosen = {
             Rival.FREE: (1, math.inf),
@@ -69,7 +69,7 @@ class Retries:
     def _series(self, rival: Rival, count: int, limit: float, against: Arm) -> Series:
         scored = {one.id: _scored(one, count, limit) for one in self.problems}
         of = {"for": against.base, "of": against.settings["model"]}
-        settings = {} if rival is Rival.FREE else {"tokens": round(limit), "paths": count, **of}
+        settings = {} if rival is Rival.FREE else {"tokens": limit, "paths": count, **of}
         return Series(
             arm=Arm(base=rival.value.partition(",")[0], settings={"model": MODEL, **settings}),
             measure="accuracy",

@@ -131,7 +131,7 @@ def _gate_claims(gates: Sequence[Gate]) -> tuple[str, ...]:
 
 
 def gate_tables(study: Study) -> list[Table]:
-    """What must hold before the comparisons are read; no table for a task without parts."""
+    """The gates, as a table before all others; none for a task without parts."""
     rows = tuple(
         (
             one["name"],
@@ -149,10 +149,9 @@ def gate_tables(study: Study) -> list[Table]:
 
 
 def further_tables(study: Study) -> list[Table]:
-    """The gates, which votes are the references, and how many references the calls of a synthesis saw."""
+    """Which votes are the references, and how many references the calls of a synthesis saw."""
     votes, references = study.compute["best_votes"], study.compute["references"]
     return [
-        *gate_tables(study),
         Table(
             caption=f"Best votes that cost no more, and their tokens on that axis ({_CAPPED})",
             columns=("reference", "vote", "tokens"),

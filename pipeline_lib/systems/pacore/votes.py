@@ -23,7 +23,10 @@ from pipeline_lib.systems.pacore.trials import JudgedProblem
 
 
 class VoteRule(StrEnum):
-    """How a path is chosen, by the names of `params.evaluate.Strategy`, or put together. The values are names of seeds."""
+    """A rule that chooses a path, or puts one together from parts.
+
+    Values are those of `params.evaluate.Strategy`, and seed the subsets of paths.
+    """
 
     SINGLE = "single"
     GREEDY = "greedy"

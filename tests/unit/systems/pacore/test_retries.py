@@ -10,7 +10,7 @@ from tests.unit.systems.pacore.test_study import LOW, SETTINGS, problem
 
 
 def retried(name, lengths):
-    """Paths that end right, after so many tokens; a path of 99 is wrong."""
+    """A problem with a path for each number of tokens; one of 99 tokens is wrong, all others are right."""
     found = problem(name, [tokens != 99 for tokens in lengths], synthesis=False, references=())
     candidates = [
         replace(one, tokens=tokens) for one, tokens in zip(found.candidates, lengths, strict=True)
