@@ -28,10 +28,11 @@ from pipeline_lib.systems.apr.data_folder import generate_data
 from pipeline_lib.systems.apr.sft import (
     EncodedTraces,
     countdown_encoding,
+    countdown_tokenizer,
     encode_traces,
-    make_blank,
     make_phase,
     plan_of,
+    save_blank,
 )
 from pipeline_lib.train.bfloat16_products import bfloat16_products
 from pipeline_lib.train.offline.bucketed_sft import (
@@ -185,9 +186,7 @@ def make_job(folder: pathlib.Path, tokens: int, threads: int) -> Job:
         seed=SEED,
     )
     blank = folder / "blank"
-    make_blank(
-        blank, params.model, num_numbers=data.countdown.num_numbers, seed=SEED, threads=threads
-    )
+    save_blank(blank, params.model, SEED, threads, countdown_tokenizer(data.countdown.num_numbers))
     return Job(blank=blank, traces=traces, sft=sft)
 
 

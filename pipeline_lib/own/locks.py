@@ -31,6 +31,13 @@ of the numbers c after the other, v becomes (v * v + c) mod 11. The dial opens t
 Write a line for each lock: its name, its dial, its values, and the dial in place of the last value if it opens, as in \
 A A2 A1=9 A2=4 A3=1 A!2, or A A2 A1=9 A2=4 A3=1 A4=7 for a dial that does not open. The last line of a lock counts."""
 
+THREADS = {
+    "part": r"(?=\b([A-C]) )(\1(?: [a-c]\d:\d+)+)",
+    "between": " ",
+    "result": r"(\S+(?: \S+){5})\s*$",
+}
+"""A thread of APR opens one lock, named as in the question; its result is its last try."""
+
 PIECE = re.compile(
     r"(?P<n>[A-C]) (?P=n)(\d+) (?P=n)1=(\d+) (?P=n)2=(\d+) (?P=n)3=(\d+) (?P=n)(?:4=(\d+)|!(\d+))"
 )

@@ -54,10 +54,11 @@ class PartsParams(Section):
 
 
 class AprDataParams(Section):
-    """Problems and their traces: searches of Countdown, or questions in parts."""
+    """Problems and their traces: searches of Countdown, questions in parts, or tries of a task of one's own."""
 
-    task: Literal["countdown", "parts"] = "countdown"
-    """parts: questions in words for a language model, `apr.model.base`."""
+    task: str = "countdown"
+    """countdown; parts: questions in words for a language model, `apr.model.base`; or FILE.py, an installed module, or an
+    entry point of reasonloop.tasks, whose problems have a column ``tries``, and which has ``THREADS``."""
     parts: PartsParams = PartsParams()
     countdown: CountdownParams = CountdownParams()
     """Ranges of the numbers; threads need at least 3 numbers, and targets from 2 on."""
@@ -75,9 +76,11 @@ class AprDataParams(Section):
     """Problems per file of traces, the unit of work and resume."""
 
     @property
-    def form(self) -> str:
-        """The style of the texts: of the searches, or of questions in parts."""
-        return self.style if self.task == "countdown" else self.task
+    def form(self) -> Literal["compact", "published", "parts", "tries"]:
+        """The style of the texts: of the searches, or of questions in parts; tries is of a task of one's own."""
+        if self.task == "countdown":
+            return self.style
+        return "parts" if self.task == "parts" else "tries"
 
     @override
     def faults(self) -> Iterator[str]:
@@ -106,6 +109,8 @@ class AprModelParams(Section):
     feed_forward_size: Count = 384
     num_layers: Count = 4
     num_heads: Count = 4
+    initializer_range: Positive = 0.02
+    """Deviation of random weights."""
 
     @override
     def faults(self) -> Iterator[str]:

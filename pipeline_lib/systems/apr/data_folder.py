@@ -1,4 +1,4 @@
-"""A folder of Countdown problems and traces: written by several processes, resumed, sealed last.
+"""A folder of problems and traces: written by several processes, resumed, sealed last.
 
 ``problems/{train,valid,test}.jsonl`` holds the problems, ``traces/{parallel,serial}`` a table with a row a
 sequence, and ``settings.json`` the params and the seed.
@@ -12,9 +12,12 @@ from pydantic import BaseModel
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.apr import AprDataParams
+from pipeline_lib.params.paths import PrepareParams
+from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.countdown import splits
 from pipeline_lib.process_pool import results_of
 from pipeline_lib.records import Problem, Row
+from pipeline_lib.sampling.splits import checked_splits
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import read_checked, write_json, write_json_lines
 from pipeline_lib.store.folders import (
@@ -28,7 +31,8 @@ from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
 from pipeline_lib.systems.apr.countdown.lines import KINDS
 from pipeline_lib.systems.apr.countdown.traces import trace_rows
 from pipeline_lib.systems.apr.problem_lines import row_of_problem
-from pipeline_lib.systems.apr.words import parts
+from pipeline_lib.systems.apr.task import on_own_task
+from pipeline_lib.systems.apr.words import parts, tried
 
 KIND = "adaptive-data"
 SETTINGS_NAME = "settings.json"
@@ -47,14 +51,22 @@ class DataSettings(BaseModel, extra="forbid", frozen=True):
 
     data: AprDataParams
     seed: int
+    prepare: PrepareParams | None = None
+    """The data set of a task of one's own."""
 
 
-def generate_data(
+def own_data_set(params: Params) -> PrepareParams | None:
+    """The data set of a task of one's own that threads are trained on; None of the others."""
+    return on_own_task(params).prepare if params.apr.data.form == "tries" else None
+
+
+def generate_data(  # noqa: PLR0913 - what the data depends on
     params: AprDataParams,
     output: pathlib.Path,
     *,
     seed: int,
     workers: int,
+    prepare: PrepareParams | None = None,
     replaces: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> Manifest:
@@ -62,13 +74,13 @@ def generate_data(
 
     One call at a time may write to a folder: temporary files of a killed call are removed. The number of workers,
     processes, changes no byte of the result. With ``replaces`` data of other params or of another seed in ``output`` is
-    replaced, not refused.
+    replaced, not refused. ``prepare`` is of `own_data_set`.
 
     Raises:
         BadInputError: ``output`` holds other files or other data, or the ranges hold too few distinct
             problems.
     """
-    settings = DataSettings(data=params, seed=seed)
+    settings = DataSettings(data=params, seed=seed, prepare=prepare)
     key = stage_key(__name__, params=settings.model_dump(mode="json"), inputs={})
     if not _is_unfinished(output):
         check_output_folder(output, kind=KIND)
@@ -119,6 +131,9 @@ def _draw_problems(settings: DataSettings) -> Mapping[Split, Sequence[Problem]]:
             split: parts.questions(params.parts, split=split, seed=settings.seed, count=count)
             for split, count in counts.items()
         }
+    if settings.prepare is not None:
+        found = checked_splits(settings.prepare, seed=settings.seed)
+        return {"test": found.test, "valid": found.bootstrap, "train": found.train}
     return splits(params.countdown, seed=settings.seed, counts=counts)
 
 
@@ -167,6 +182,8 @@ def _write_shard(shard: _Shard) -> None:
 
 
 def _rows_of(problem: Problem, kind: str, settings: DataSettings) -> list[Row]:
+    if settings.prepare is not None:
+        return tried.trace_rows(problem, kind, settings.data.task, seed=settings.seed)
     if not isinstance(problem.gold, CountdownGold):
         return [*parts.trace_rows(problem, kind, settings.data.parts)]
     assert kind in KINDS

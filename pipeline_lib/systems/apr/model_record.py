@@ -16,8 +16,9 @@ class ThreadModelRecord(BaseModel, extra="forbid", frozen=True):
     """Grammar, window and conditions of a model."""
 
     kind: Literal["parallel", "serial"]
-    style: Literal["compact", "published", "parts", "tags"]
-    """parts: a language model whose spawn blocks name parts of the question; tags: one that is merely told of tags."""
+    style: Literal["compact", "published", "parts", "tags", "tries"]
+    """parts: a language model whose spawn blocks name parts of the question; tags: one that is merely told of tags;
+    tries: a model of a task of one's own."""
     num_numbers: int | None = None
     """Numbers of a problem of Countdown; they determine the tokenizer."""
     whole_question: bool = False
@@ -26,6 +27,8 @@ class ThreadModelRecord(BaseModel, extra="forbid", frozen=True):
     """parts: turns with worked examples before the question, for a model without training."""
     child_examples: str = ""
     """The same for children."""
+    grammar: dict[str, str] = {}
+    """tries: further fields of `PointerGrammar`."""
     window: int
     """Most tokens of a sequence, prompt and end token included."""
     most_tokens: int | None = None

@@ -20,6 +20,8 @@ from pipeline_lib.store.files import numbered_json_lines
 class _Line(BaseModel, frozen=True):
     id: Name
     question: Annotated[StrictStr, Field(min_length=1)] | None = None
+    turns: tuple[tuple[str, str], ...] = ()
+    """The whole prompt, if it is not made of the question."""
 
 
 def countdown_problem(name: str, gold: CountdownGold) -> Problem:
@@ -51,7 +53,12 @@ def problem_of_row(row: Mapping[str, Any], *, where: str) -> Problem:
                 raise BadInputError("numbers: give at least 2")
             return countdown_problem(line.id, gold)
         words = Problem(
-            id=line.id, question=line.question, gold=kind.read_line(row), source="words"
+            id=line.id,
+            question=line.question,
+            gold=kind.read_line(row),
+            source="words",
+            turns=line.turns,
+            is_whole_prompt=bool(line.turns),
         )
     own = row_of_problem(words)
     return replace(words, columns={name: row[name] for name in row if name not in own})
@@ -62,7 +69,8 @@ def row_of_problem(problem: Problem) -> Row:
     if isinstance(problem.gold, CountdownGold):
         return {"id": problem.id, **asdict(problem.gold)}
     asked = {"id": problem.id, "question": problem.question, "kind": problem.kind.name}
-    return {**asked, **problem.kind.write_line(problem.gold), **problem.columns}
+    turns = {"turns": problem.turns} if problem.is_whole_prompt else {}
+    return {**asked, **turns, **problem.kind.write_line(problem.gold), **problem.columns}
 
 
 def read_problems(path: pathlib.Path) -> list[Problem]:

@@ -1,10 +1,11 @@
-"""Supervised training of a model of threads: a small Llama from scratch on the traces of one kind, as token rows."""
+"""Supervised training of a model of threads: a small Llama from scratch, or a language model, on the traces of one kind, as token rows."""
 
 import itertools
 import pathlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.engines.pretrained import chat_format_of
-from pipeline_lib.engines.tokens import encode_completion
+from pipeline_lib.engines.tokens import COMPACT_TEMPLATE, encode_completion
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.apr import AprModelParams, AprParams, AprSftParams
 from pipeline_lib.params.train import LoraParams
@@ -27,12 +28,14 @@ from pipeline_lib.systems.apr.data_folder import (
     check_data,
     problem_file,
     read_settings,
+    trace_kinds,
     traces_folder,
 )
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord
 from pipeline_lib.systems.apr.problem_lines import read_problems
 from pipeline_lib.systems.apr.words.texts import encode_context, wire_of
-from pipeline_lib.train.bootstrap import save_blank_llama
+from pipeline_lib.systems.apr.words.tried import settings_of
+from pipeline_lib.train.bootstrap import make_word_tokenizer, save_blank_llama
 from pipeline_lib.train.offline.bucketed_sft import (
     TokenRow,
     TokenSteps,
@@ -244,28 +247,34 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     if finished is not None:
         return finished
     settings, model = read_settings(data).data, params.model
-    is_words = settings.task == "parts"
-    if is_words != (model.base is not None):
+    is_words, is_own = settings.form == "parts", settings.form == "tries"
+    if not is_own and is_words != (model.base is not None):
         raise BadInputError(
             f"apr.model.base={model.base}: {data} has the task {settings.task}; questions in words are for a "
-            "language model, all others for a model of their own"
+            "language model, searches for a model of their own"
         )
-    num_numbers = None if is_words else settings.countdown.num_numbers
+    num_numbers = None if is_words or is_own else settings.countdown.num_numbers
+    work = work_folder(output, key)
+    start_model = model.base or str(work / "blank")
+    make = partial(save_blank, pathlib.Path(start_model), model, seed, params.sft.threads)
+    if is_own and model.base is None:
+        make(word_tokenizer(data))
     traces = encode_traces(
         data,
         kind,
         params.sft,
-        encoding=words_encoding(model.base)
-        if model.base is not None
-        else countdown_encoding(settings.countdown.num_numbers),
+        encoding=words_encoding(start_model)
+        if num_numbers is None
+        else countdown_encoding(num_numbers),
         window=model.window,
         seed=seed,
     )
     phase = make_phase(traces, params.sft, model.lora, seed=seed)
     record = ThreadModelRecord(
         kind="parallel" if kind == "parallel" else "serial",
-        style="parts" if is_words else settings.style,
+        style=settings.form,
         whole_question=is_words and settings.parts.child == "question",
+        grammar=settings_of(settings.task) if is_own else {},
         num_numbers=num_numbers,
         window=params.model.window,
         conditions=traces.conditions,
@@ -274,7 +283,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         dropped=traces.dropped,
     )
     context = TrainContext(
-        work=work_folder(output, key),
+        work=work,
         key=key,
         seed=seed,
         threads=params.sft.threads,
@@ -283,15 +292,8 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         problems=read_problems(problem_file(data, "train")),
         deadline=None if max_seconds is None else start + max_seconds,
     )
-    start_model = model.base or str(context.work / "blank")
     if num_numbers is not None:
-        make_blank(
-            pathlib.Path(start_model),
-            model,
-            num_numbers=num_numbers,
-            seed=seed,
-            threads=params.sft.threads,
-        )
+        make(countdown_tokenizer(num_numbers))
     return run_phases(
         [phase],
         start_model,
@@ -301,18 +303,36 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     )
 
 
-def make_blank(
-    folder: pathlib.Path, model: AprModelParams, *, num_numbers: int, seed: int, threads: int
+def countdown_tokenizer(num_numbers: int) -> PreTrainedTokenizerFast:
+    """For problems of ``num_numbers`` numbers."""
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=make_tokenizer(num_numbers),
+        pad_token=PAD,
+        eos_token=EOS,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def word_tokenizer(data: pathlib.Path) -> PreTrainedTokenizerFast:
+    """A token for each word of the traces in ``data``, of all kinds."""
+    kinds = trace_kinds(read_settings(data).data)
+    shards = itertools.chain.from_iterable(iter_shards(traces_folder(data, one)) for one in kinds)
+    rows = itertools.chain.from_iterable(shards)
+    tokenizer = make_word_tokenizer(row[name] for row in rows for name in ("prefix", "output"))
+    tokenizer.chat_template = COMPACT_TEMPLATE
+    return tokenizer
+
+
+def save_blank(
+    folder: pathlib.Path,
+    model: AprModelParams,
+    seed: int,
+    threads: int,
+    tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    """Save a model with random weights and the tokenizer for problems of ``num_numbers`` numbers."""
+    """Save a model with random weights and ``tokenizer``."""
     weights_seed = trainer_seed(seed, "adaptive", "weights")
     with silence_libraries(), deterministic(threads=threads, seed=weights_seed):
-        tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-            tokenizer_object=make_tokenizer(num_numbers),
-            pad_token=PAD,
-            eos_token=EOS,
-            clean_up_tokenization_spaces=False,
-        )
         save_blank_llama(
             folder,
             tokenizer,
@@ -321,6 +341,7 @@ def make_blank(
             num_hidden_layers=model.num_layers,
             num_attention_heads=model.num_heads,
             max_position_embeddings=model.window,
+            initializer_range=model.initializer_range,
         )
 
 

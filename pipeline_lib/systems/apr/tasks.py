@@ -2,7 +2,7 @@
 
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from pipeline_lib.systems.apr.countdown.task import CountdownTask
 from pipeline_lib.systems.apr.model_record import RECORD_NAME, ThreadModelRecord, read_record
 from pipeline_lib.systems.apr.task import ThreadTask
 from pipeline_lib.systems.apr.threads import TextTokens, ThreadGrammar
-from pipeline_lib.systems.apr.words.grammars import PointerGrammar, TagGrammar
+from pipeline_lib.systems.apr.words.grammars import TagGrammar, pointer_grammar
 from pipeline_lib.systems.apr.words.parts import trace_rows
 from pipeline_lib.systems.apr.words.task import WordsTask
 from pipeline_lib.systems.apr.words.texts import ANSWER, TURN, encode_context, wire_of
@@ -34,11 +34,11 @@ def task_of(
     record: ThreadModelRecord,
     tokenizer: "PreTrainedTokenizerBase",
     verify: VerifyParams,
-    grammar: ThreadGrammar | None = None,
+    grammar: ThreadGrammar | Mapping[str, str] | None = None,
 ) -> ThreadTask:
     """The task of a model with ``record``; ``grammar`` takes the place of a language model's own.
 
-    A grammar of the user's is told of in the user's prompts, if at all.
+    A grammar of the user's, or fields of `PointerGrammar`, is told of in the user's prompts, if at all.
     """
     if record.style in {"compact", "published"}:
         return CountdownTask(
@@ -47,6 +47,8 @@ def task_of(
             is_bare=(record.kind, record.style) == ("serial", "published"),
         )
     task = words_task(record, tokenizer, verify)
+    if isinstance(grammar, Mapping):
+        grammar = pointer_grammar(grammar)
     return task if grammar is None else replace(task, grammar=grammar, is_trained=True)
 
 
@@ -54,9 +56,8 @@ def words_task(
     record: ThreadModelRecord, tokenizer: "PreTrainedTokenizerBase", verify: VerifyParams
 ) -> WordsTask:
     """The task of a language model."""
-    pointers = PointerGrammar(
-        whole_question=record.whole_question, child_examples=record.child_examples
-    )
+    fields = record.model_dump(include={"whole_question", "child_examples"})
+    pointers = pointer_grammar({**fields, **record.grammar})
     is_told = record.style == "tags"
     return WordsTask(
         grammar=TagGrammar(shares_prefix=True) if is_told else pointers,

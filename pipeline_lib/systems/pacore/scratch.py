@@ -13,17 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
-from pydantic import TypeAdapter
-
 from pipeline_lib.determinism import deterministic, trainer_seed
 from pipeline_lib.engines.chat_model import ChatFormat
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.pretrained import chat_format_of, load_tokenizer
 from pipeline_lib.engines.tokens import COMPACT_TEMPLATE
-from pipeline_lib.errors import BadInputError, errors_at
+from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.pacore import ScratchParams
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.params_file import on_task
+from pipeline_lib.problems.tries import Tries, Try, text_of, tries_of, until_right
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.sampling.prompts import conversation, render
 from pipeline_lib.sampling.splits import checked_splits
@@ -45,11 +44,6 @@ from pipeline_lib.train.weights import policies
 
 _KIND = "pacore-problems"
 _SAMPLE = 300
-_Try = tuple[str, str, bool]
-"""The choice, what follows from it, and whether it is right."""
-_Tries = list[list[_Try]]
-"""Of each part."""
-_TRIES: TypeAdapter[_Tries] = TypeAdapter(_Tries)
 
 
 def on_own_task(run: Run) -> Run:
@@ -92,7 +86,7 @@ def _write_blank(run: Run, folder: pathlib.Path) -> None:
     problems = _tried_problems(run)
     words = itertools.chain(
         (render(problem, None) for problem, _ in problems),
-        (_text(part) for _, tries in problems for part in tries),
+        (text_of(part) for _, tries in problems for part in tries),
         [compact_synthesis("", [""])],
     )
     tokenizer = make_word_tokenizer(words)
@@ -113,19 +107,12 @@ def _write_blank(run: Run, folder: pathlib.Path) -> None:
         )
 
 
-def _tried_problems(run: Run) -> list[tuple[Problem, _Tries]]:
+def _tried_problems(run: Run) -> list[tuple[Problem, Tries]]:
     """The train problems with their tries; BadInputError: one has none, or a part without a right one."""
     found = []
     for row in shards.iter_table(run.workspace.pacore.problems / "train"):
         problem = Problem.from_row(row)
-        where = (
-            f"{run.params.pacore.scratch.task}: column tries, which pacore.start=scratch trains on"
-        )
-        with errors_at(where):
-            tries = _TRIES.validate_python(problem.columns.get("tries"))
-            if not all(any(one[2] for one in part) for part in tries):
-                raise BadInputError(f"problem {problem.id} has a part without a right try")
-        found.append((problem, tries))
+        found.append((problem, tries_of(problem, where=run.params.pacore.scratch.task)))
     return found
 
 
@@ -185,7 +172,7 @@ def train(
 class _Rows:
     """Rows {prompt, completion, weights} of a training."""
 
-    problems: Sequence[tuple[Problem, _Tries]]
+    problems: Sequence[tuple[Problem, Tries]]
     params: ScratchParams
     chat_format: ChatFormat
     seed: int
@@ -225,7 +212,7 @@ class _Rows:
             for _ in range(number)
         ]
         if self.retries:
-            target = [one for part in tries for one in _until_right(draw, part)]
+            target = [one for part in tries for one in until_right(draw, part)]
         elif references or draw.random() < self.params.solved:
             seen = zip(*references, strict=True) if references else tries
             right = ([one for one in part if one[2]] for part in seen)
@@ -236,23 +223,23 @@ class _Rows:
         else:
             target = [draw.choice(part) for part in tries]
         asked = conversation(problem, self.chat_format)
-        shown = [(place, _text(one)) for place, one in enumerate(references)]
+        shown = [(place, text_of(one)) for place, one in enumerate(references)]
         prompt = self.chat_format.render(synthesis_prompt(asked, shown, self.chat_format))
         return {
             "prompt": prompt,
-            "completion": _text(target),
+            "completion": text_of(target),
             "weights": self._weights(draw, prompt, references),
         }
 
     def _weights(
-        self, draw: random.Random, prompt: str, references: Sequence[Sequence[_Try]]
+        self, draw: random.Random, prompt: str, references: Sequence[Sequence[Try]]
     ) -> list[tuple[int, int, int]]:
         """Of what follows from the choices of some references."""
         most = min(self.params.weighted_references, len(references))
         weighted = {*draw.sample(range(len(references)), most)}
         found, behind = [], 0
         for place, tries in enumerate(references):
-            behind = prompt.index(_text(tries), behind) - 1
+            behind = prompt.index(text_of(tries), behind) - 1
             for choice, rest, _ in tries:
                 first = behind + len(choice) + 2
                 behind = first + len(rest)
@@ -261,14 +248,5 @@ class _Rows:
         return found
 
 
-def _until_right(draw: random.Random, part: Sequence[_Try]) -> list[_Try]:
-    order = draw.sample(part, len(part))
-    return order[: 1 + next(place for place, one in enumerate(order) if one[2])]
-
-
-def _pick(draw: random.Random, part: Sequence[_Try], *, is_right: bool) -> _Try:
+def _pick(draw: random.Random, part: Sequence[Try], *, is_right: bool) -> Try:
     return draw.choice([one for one in part if one[2] is is_right] or part)
-
-
-def _text(tries: Sequence[_Try]) -> str:
-    return " ".join(f"{choice} {rest}" for choice, rest, _ in tries)

@@ -144,10 +144,11 @@ def read_data_set(params: Params) -> ProblemSource:
 
 
 def read_task(params: Params, split: Literal["train", "test"]) -> ProblemSource:
-    """The problems of a split of ``prepare.dataset``, with their whole prompts as questions.
+    """The problems of a split of ``prepare.dataset``, asked by their whole prompts.
 
     Raises:
         BadInputError: it cannot be used.
     """
     problems: Sequence[Problem] = getattr(checked_splits(params.prepare, seed=params.seed), split)
-    return ProblemSource(problems=[replace(one, question=instruction(one)) for one in problems])
+    asked = [replace(one, turns=(("user", instruction(one)),)) for one in problems]
+    return ProblemSource(problems=[replace(one, is_whole_prompt=True) for one in asked])

@@ -5,10 +5,13 @@ it once more, and copies names wrong. A model that was not trained is told to pu
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from pydantic import TypeAdapter
+
+from pipeline_lib.errors import errors_at
 from pipeline_lib.systems.apr.threads import Child, Spawn
 from pipeline_lib.systems.apr.words.texts import (
     ANSWER,
@@ -36,15 +39,9 @@ class _SpawnTags:
         return (END_SPAWN,)
 
 
-_PART = re.compile(r"^\((\d+)\) (.+)$", re.MULTILINE)
-_NAMED = re.compile(r"(\d+)(?:: (.+))?")
+_NAMED = re.compile(r"(\w+)(?:: (.+))?")
 ChildText = Literal["sentence", "expression", "question"]
 NO_RESULT = "none"
-
-
-def parts_of(question: str) -> dict[str, str]:
-    """The texts of the lines of a question that begin with a number in parentheses, by number."""
-    return dict(_PART.findall(question))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +52,20 @@ class PointerGrammar(_SpawnTags):
     """A child's message is the question and the number of its part, not the part alone."""
     child_examples: str = ""
     """Turns before a child's message."""
+    part: str = r"(?m)^\((\d+)\) (.+)$"
+    """Pattern of a part of the question, with its name and its text."""
+    between: str = "\n"
+    """Separates the names of a block."""
+    result: str | None = None
+    """Pattern whose group is the result in a child's output; None: the text behind the last equals sign of its last line."""
+
+    def parts(self, question: str) -> dict[str, str]:
+        """The texts of the parts of a question, by name."""
+        return dict(re.findall(self.part, question))
+
+    def block(self, names: Iterable[str]) -> str:
+        """The spawn block of the parts ``names``."""
+        return self.between.join([SPAWN, *names, END_SPAWN])
 
     def find_spawn(self, text: str) -> Spawn | None:
         """The spawn block that ends the answer; a line that names no part of the question has no prompt."""
@@ -64,8 +75,8 @@ class PointerGrammar(_SpawnTags):
         named = block.removesuffix(END_SPAWN).split()
         if not opened or not block.endswith(END_SPAWN) or not named:
             return None
-        lines = block.removesuffix(END_SPAWN).strip("\n").split("\n")
-        parts = parts_of(question)
+        lines = block.removesuffix(END_SPAWN).strip(self.between).split(self.between)
+        parts = self.parts(question)
         children = [Child(name=line, prompt=self._prompt(question, parts, line)) for line in lines]
         return Spawn(before=text, children=children)
 
@@ -78,13 +89,25 @@ class PointerGrammar(_SpawnTags):
         return f"{self.child_examples}{message}{ANSWER}"
 
     def read_result(self, output: str) -> str | None:
-        """The text behind the last equals sign of a child's last line; without a sign, the line."""
+        """The result of a child's last line: by the pattern, or behind its last equals sign, if there is one."""
+        if self.result is not None:
+            found = re.search(self.result, output)
+            return found[1] if found else None
         line = output.rstrip().rpartition("\n")[2]
         return line.rpartition("=")[2].strip() or None
 
     def join(self, spawn: Spawn, results: Sequence[str | None]) -> str:
         """The parent's text with the block, and the results behind it."""
         return spawn.before + join_block(results)
+
+
+_POINTERS = TypeAdapter(PointerGrammar)
+
+
+def pointer_grammar(fields: Mapping[str, Any]) -> PointerGrammar:
+    """The grammar with ``fields``; BadInputError: they are no fields of `PointerGrammar`."""
+    with errors_at("fields of PointerGrammar"):
+        return _POINTERS.validate_python(fields)
 
 
 def join_block(results: Sequence[str | None]) -> str:

@@ -23,8 +23,8 @@ from pipeline_lib.params.apr import PartsParams
 from pipeline_lib.records import Problem
 from pipeline_lib.seeding import child_random
 from pipeline_lib.systems.apr.threads import Role
-from pipeline_lib.systems.apr.words.grammars import join_block
-from pipeline_lib.systems.apr.words.texts import ANSWER, END_SPAWN, SPAWN
+from pipeline_lib.systems.apr.words.grammars import PointerGrammar, join_block
+from pipeline_lib.systems.apr.words.texts import ANSWER
 
 NAME = "parts"
 KINDS = ("parallel", "serial", "terse")
@@ -281,7 +281,7 @@ def _trace(problem: Problem, kind: str, params: PartsParams) -> Iterator[dict[st
     named = [str(number) for number in range(1, len(steps) + 1)]
     if params.child == "expression":
         named = [f"{one}: {text}" for one, text in zip(named, facts["expressions"], strict=True)]
-    block = "\n".join([SPAWN, *named, END_SPAWN])
+    block = PointerGrammar().block(named)
     yield {**parent, "round": 0, "prefix": prompt, "output": block}
     for place, (sentence, some) in enumerate(zip(sentences, steps, strict=True)):
         message = {

@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import Problem
+from pipeline_lib.sampling.prompts import instruction
 from pipeline_lib.systems.apr.task import Judged
 from pipeline_lib.systems.apr.threads import (
     End,
@@ -46,10 +47,11 @@ class WordsTask:
     """Otherwise a message says what the tags are for, and how the answer is written."""
 
     def prompt(self, problem: Problem, condition: str) -> str:
-        """The question; there are no conditions."""
-        if self.is_trained:
-            return condition + self.question_prompt(problem.question)
-        return condition + self.question_prompt(f"{problem.question}\n\n{problem.kind.instruction}")
+        """The question, or the whole prompt of a task of one's own; there are no conditions."""
+        is_bare = self.is_trained and not problem.is_whole_prompt
+        return condition + self.question_prompt(
+            problem.question if is_bare else instruction(problem)
+        )
 
     def question_prompt(self, question: str) -> str:
         """The text of a parent before its first draw, without the separators of texts in ``question``."""

@@ -1,6 +1,6 @@
 """The stage of problems and traces."""
 
-from pipeline_lib.systems.apr.data_folder import generate_data
+from pipeline_lib.systems.apr.data_folder import generate_data, own_data_set
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work
 
@@ -12,6 +12,7 @@ def make_data(run: Run) -> None:
         run.workspace.apr.data,
         seed=run.params.seed,
         workers=run.params.execution.workers,
+        prepare=own_data_set(run.params),
         replaces=True,
         progress=lambda done, total: record_work(run.root, "apr-data", done=done, total=total),
     )

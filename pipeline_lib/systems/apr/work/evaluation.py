@@ -17,6 +17,7 @@ from pipeline_lib.systems.apr.model_record import (
     read_record,
     write_chosen,
 )
+from pipeline_lib.systems.apr.task import on_own_task
 from pipeline_lib.systems.apr.words.task import GATES
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event, step_recorder
@@ -27,7 +28,7 @@ _UNTRAINED_DRAW = 128
 
 def choose(run: Run) -> None:
     """Compare the conditions of each model greedily, and write the most accurate one of each."""
-    folders = run.workspace.apr
+    params, folders = on_own_task(run.params), run.workspace.apr
     trained = [read_record(one).trained_amounts for one in (folders.parallel, folders.serial)]
     if trained == [[0], [0]]:
         write_chosen(folders.valid_reports, ChosenConditions(parallel=0, serial=0))
@@ -41,13 +42,13 @@ def choose(run: Run) -> None:
             tokens=trained[1],
             temperatures=(0,),
             samples=1,
-            batch_size=run.params.apr.evaluate.batch_size,
+            batch_size=params.apr.evaluate.batch_size,
             first_success=False,
             serve=None,
-            evaluate=run.params.evaluate,
-            verify=run.params.verify,
-            seed=run.params.seed,
-            workers=run.params.execution.workers,
+            evaluate=params.evaluate,
+            verify=params.verify,
+            seed=params.seed,
+            workers=params.execution.workers,
         ),
         replaces=True,
         on_progress=step_recorder(run.root, "apr-conditions"),
@@ -61,12 +62,13 @@ def choose(run: Run) -> None:
 
 def evaluate(run: Run) -> None:
     """Compare the models on the test problems, after reinforcement learning as well if there is any."""
-    folders, params = run.workspace.apr, run.params.apr.evaluate
-    base, has_terse = run.params.apr.model.base, "terse" in trace_kinds(run.params.apr.data)
+    folders, whole = run.workspace.apr, on_own_task(run.params)
+    params, base, data = whole.apr.evaluate, whole.apr.model.base, whole.apr.data
+    has_terse = "terse" in trace_kinds(data)
     models = {} if base is None else {"untrained": pathlib.Path(base)}
     models |= {"parallel": folders.parallel, "serial": folders.serial}
     models |= {"terse": folders.terse} if has_terse else {}
-    if run.params.apr.rl.steps:
+    if whole.apr.rl.steps:
         models |= {"parallel-rl": folders.parallel_rl, "serial-rl": folders.serial_rl}
         models |= {"terse-rl": folders.terse_rl} if has_terse else {}
     chosen = read_chosen(folders.valid_reports, children=params.children, tokens=params.tokens)
@@ -79,19 +81,19 @@ def evaluate(run: Run) -> None:
         batch_size=params.batch_size,
         first_success=False,
         serve=None,
-        evaluate=run.params.evaluate,
-        verify=run.params.verify,
+        evaluate=whole.evaluate,
+        verify=whole.verify,
         max_tokens=_UNTRAINED_DRAW,
-        seed=run.params.seed,
-        provenance=provenance(run.params),
-        workers=run.params.execution.workers,
+        seed=whole.seed,
+        provenance=provenance(whole),
+        workers=whole.execution.workers,
     )
     progress = step_recorder(run.root, "apr-evaluate")
     source = read_source(folders.data, None, "test")
     drawn = evaluate_models(
         models, source, folders.reports, setting, replaces=True, on_progress=progress
     )
-    if base is not None:
+    if data.form == "parts":
         evaluate_models(
             models,
             read_source(folders.data, None, "wordings"),

@@ -4,6 +4,7 @@ import pathlib
 
 from pipeline_lib.systems.apr.model_record import read_chosen
 from pipeline_lib.systems.apr.rl import train_by_rl
+from pipeline_lib.systems.apr.task import on_own_task
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.train.tracking.trackers import Trackers
@@ -41,7 +42,7 @@ def _train(run: Run, model: pathlib.Path, output: pathlib.Path, *, stage: str) -
         output,
         rl.model_copy(update={"children": chosen.parallel, "tokens": chosen.serial}),
         seed=run.params.seed,
-        verify=run.params.verify,
+        verify=on_own_task(run.params).verify,
         lora=run.params.apr.model.lora,
         serve=run.params.serve,
         progress=step_recorder(run.root, stage),

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline_lib.params.apr import PartsParams
 from pipeline_lib.params.paths import VerifyParams
-from pipeline_lib.systems.apr.words.grammars import PointerGrammar, parts_of
+from pipeline_lib.systems.apr.words.grammars import PointerGrammar
 from pipeline_lib.systems.apr.words.parts import KINDS, combined, questions, trace_rows
 from pipeline_lib.systems.apr.words.task import PART_RIGHT, RIGHT_PARTS, WELL_FORMED, WordsTask
 from pipeline_lib.systems.apr.words.texts import ANSWER
@@ -23,7 +23,7 @@ def made(split, count=60, **changes):
 
 def numbers_of(problem):
     """The number sets of its parts, read from their sentences."""
-    sentences = parts_of(problem.question).values()
+    sentences = PointerGrammar().parts(problem.question).values()
     return {tuple(sorted(map(int, re.findall(r"\d+", one)))) for one in sentences}
 
 
@@ -62,7 +62,7 @@ def test_answers_are_those_of_the_sentences():
     for problem in made("train"):
         facts = problem.columns
         for sentence, expression, steps, value in zip(
-            parts_of(problem.question).values(),
+            PointerGrammar().parts(problem.question).values(),
             facts["expressions"],
             facts["steps"],
             facts["values"],

@@ -4,6 +4,7 @@ import pathlib
 
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params_file import load_params
+from pipeline_lib.sampling.prompts import instruction
 from pipeline_lib.systems.apr import rl
 from pipeline_lib.systems.apr.evaluation.evaluate import evaluate_models
 from pipeline_lib.systems.apr.evaluation.plans import EvaluationSetting, make_plans
@@ -41,7 +42,7 @@ def test_a_language_model_without_a_record_is_trained_and_evaluated(base, tmp_pa
         seed=1,
     )
     [plan] = make_plans({"base": base}, source, setting)
-    task, question = plan.model.task, source.problems[0].question
+    task, question = plan.model.task, instruction(source.problems[0])
     assert question.startswith("Name parts in tags.\ntest\n(1) ")
     assert task.prompt(source.problems[0], "") == question + ANSWER
     assert type(task.grammar).__name__ == PointerGrammar.__name__
