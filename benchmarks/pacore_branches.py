@@ -20,9 +20,8 @@ finished ones are kept: run the same command to resume. About 12 CPU minutes a s
 import argparse
 import pathlib
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,11 +29,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.lib.command_line import add_output, make_parser, write_results
-from benchmarks.lib.processes import run_measured
+from benchmarks.lib.commands import run_once, usage_file
 from benchmarks.lib.seeds import mean_of, over_seeds, points
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.store import shards
-from pipeline_lib.store.files import read_json, write_json
+from pipeline_lib.store.files import read_json
 from pipeline_lib.store.manifests import read_manifest
 from pipeline_lib.study.statistics.intervals import paired_difference
 from pipeline_lib.train.weights.policies import tokens_of
@@ -146,20 +145,12 @@ class Seed:
     def _once(
         self, name: str, *command: object, options: Mapping[str, object] | None = None
     ) -> None:
-        """Run a command unless it has ended well before; its log and what it used are beside its result."""
-        used = self.folder / f"{name}.used.json"
-        if used.exists():
-            return
         params = {"seed": self.number, **self.task.params, **(options or {})}
-        given = [f"{key}={value}" for key, value in params.items()] + self.arguments.set
-        sets = [part for one in given for part in ("--set", one)]
-        if (
-            name == "chat"
-        ):  # it takes no params, and refuses a folder that a killed command has left
+        params |= dict(one.split("=", 1) for one in self.arguments.set)
+        if name == "chat" and not usage_file(self.folder, name).exists():
+            # It takes no params, and refuses a folder that a killed command has left.
             shutil.rmtree(self.folder / "chat", ignore_errors=True)
-            sets = []
-        words = [sys.executable, "-m", "flows.cli", *map(str, command), *sets]
-        write_json(used, asdict(run_measured(words, self.folder / f"{name}.log")))
+        run_once(self.folder, name, *command, params={} if name == "chat" else params)
 
     def _values(self) -> dict[tuple[str, str], dict[str, float]]:
         """Accuracy by problem, of each measure and model."""
@@ -188,7 +179,7 @@ class Seed:
 
     def _used(self, model: str) -> dict[str, Any]:
         """Seconds of a training; none of a start that was given."""
-        used = self.folder / f"{model}.used.json"
+        used = usage_file(self.folder, model)
         return read_json(used) if used.exists() else {"cpu_s": 0.0, "wall_s": 0.0}
 
     def _differences(self) -> dict[str, dict[str, float]]:
