@@ -7,6 +7,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.arc import ARC
 from pipeline_lib.kinds.code import CODE
 from pipeline_lib.kinds.countdown import COUNTDOWN
+from pipeline_lib.kinds.hops import HOPS
 from pipeline_lib.kinds.kind import Gold, Kind
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.own import OWN
@@ -14,7 +15,7 @@ from pipeline_lib.kinds.program import PROGRAM
 from pipeline_lib.kinds.task_sets import GYM, VERIFIERS
 
 KINDS: Mapping[str, Kind[Any]] = {
-    kind.name: kind for kind in (MATH, COUNTDOWN, CODE, ARC, PROGRAM, OWN, GYM, VERIFIERS)
+    kind.name: kind for kind in (MATH, COUNTDOWN, CODE, ARC, PROGRAM, OWN, GYM, VERIFIERS, HOPS)
 }
 _BY_GOLD: Mapping[type[Gold], Kind[Any]] = {kind.gold: kind for kind in KINDS.values()}
 

@@ -13,6 +13,8 @@ LINES = "lines"
 """Name of the data set whose rows are of any form."""
 GYM = "gym"
 """Name of the data set that is a mixture of those of reasoning-gym."""
+PEER_SOLUTION = "peer_solution"
+"""Column of a problem with a worked solution for peers that are made."""
 
 
 class CountdownParams(Section):
@@ -35,6 +37,21 @@ class WordProblemParams(Section):
     test_templates: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the templates that is reserved for the test split; 0: all splits share all templates, and
     only the numbers differ."""
+
+
+class HopsParams(Section):
+    """Generator of look-ups in tables, one after another.
+
+    Each entity has two names, and a chain is in the first or in the second ones.
+    """
+
+    hops: Annotated[int, Field(ge=1, le=26)] = 6
+    entities: Annotated[int, Field(ge=2, le=99)] = 32
+    tables: Annotated[int, Field(ge=1, le=26)] = 4
+    second: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Share of the worked solutions with the second names."""
+    peer_second: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """The same in the column of solutions for peers."""
 
 
 class ColumnParams(Section):
@@ -106,6 +123,7 @@ class PrepareParams(DataParams):
     bootstrap_problems: Whole = 1100
     countdown: CountdownParams = CountdownParams()
     word_problems: WordProblemParams = WordProblemParams()
+    hops: HopsParams = HopsParams()
 
     @override
     def faults(self) -> Iterator[str]:
@@ -132,6 +150,8 @@ class BootstrapParams(Section):
     num_heads: Count = 4
     steps: Count = 500
     """Steps of a model from scratch."""
+    initializer_range: Positive = 0.02
+    """Deviation of its random weights."""
     batch_size: Count = 64
     lr: Positive = 2e-3
     warmup_fraction: Fraction = 0.05

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pipeline_lib.errors import BadInputError, Faults, suggestion
 from pipeline_lib.own.code import Source
 from pipeline_lib.params.paths import GYM, LINES, DataParams
-from pipeline_lib.problems import arc_grids, code_cases, countdown, row_parsers, word_problems
+from pipeline_lib.problems import arc_grids, code_cases, countdown, hops, row_parsers, word_problems
 from pipeline_lib.problems.data_set import (
     DataSet,
     RawRow,
@@ -27,7 +27,7 @@ from pipeline_lib.problems.own_task import task_of
 from pipeline_lib.records import Problem
 from pipeline_lib.terminal_text import one_line
 
-GENERATED = (countdown.NAME, word_problems.NAME)
+GENERATED = (countdown.NAME, word_problems.NAME, hops.NAME)
 """The data sets that are generated; all others are loaded."""
 
 DATA_SETS: Mapping[str, DataSet] = {

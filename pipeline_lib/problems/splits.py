@@ -12,7 +12,7 @@ from pipeline_lib.kinds.kind import GoldProblem
 from pipeline_lib.own.code import Source
 from pipeline_lib.params.evaluate import EvaluationSet
 from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.problems import countdown, word_problems
+from pipeline_lib.problems import countdown, hops, word_problems
 from pipeline_lib.problems.loading import (
     find_data_set,
     load_evaluation_set,
@@ -59,7 +59,7 @@ class Splits:
 def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) -> Splits:
     """Draw the three splits.
 
-    Countdown and word problems are generated. Other data sets keep their official train and test splits if they have both;
+    Countdown, word problems and look-ups are generated. Other data sets keep their official train and test splits if they have both;
     otherwise their one split is divided, in the wanted proportion if it is too small. The test split
     holds whole ARC puzzles. The bootstrap split is taken from the problems that the train split leaves,
     of which there may be none. Problems with a reason by ``gold_problem`` are removed and counted.
@@ -79,6 +79,8 @@ def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) 
         drawn = countdown.splits(params.countdown, seed=seed, counts=wanted)
     elif is_words:
         drawn = word_problems.splits(params.word_problems, seed=seed, counts=wanted)
+    elif params.dataset == hops.NAME:
+        drawn = hops.splits(params.hops, seed=seed, counts=wanted)
     elif task := task_in(params):
         drawn, removed = _of_task(task, wanted, seed)
     else:

@@ -134,6 +134,7 @@ def save_blank_policy(
         num_hidden_layers=params.num_layers,
         num_attention_heads=params.num_heads,
         max_position_embeddings=_CONTEXT_TOKENS,
+        initializer_range=params.initializer_range,
     )
 
 

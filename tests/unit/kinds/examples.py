@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.hops import HopsGold
 from pipeline_lib.kinds.kind import Gold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.own import own_gold
@@ -94,5 +95,13 @@ EXAMPLES = {
         right="four",
         wrong="five",
         no_answer="",
+    ),
+    "hops": Example(
+        gold=HopsGold(entity=7),
+        line={"entity": 7},
+        shown="7",
+        right="12\n107",
+        wrong="7\n12",
+        no_answer="7\n7 or 8",
     ),
 }
