@@ -7,6 +7,7 @@ before a text, such as ``<bos>``. What follows a prompt gets no special token, a
 
 import datetime as dt
 import functools
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -97,6 +98,13 @@ def decode_completion(tokenizer: Any, ids: Sequence[int]) -> str:
     before = _ids_before(tokenizer, _DECODE_AFTER)
     text = str(tokenizer.decode([*before, *ids], skip_special_tokens=True))
     return text[len(_DECODE_AFTER) :] if before else text
+
+
+def count_within(tokenizer: Any, ids: Sequence[int], text: str) -> int:
+    """The fewest drawn tokens that have ``text``, a beginning of theirs."""
+    return bisect_left(
+        range(len(ids)), len(text), key=lambda count: len(decode_completion(tokenizer, ids[:count]))
+    )
 
 
 def encode_text(tokenizer: Any, text: str, *, add_special_tokens: bool) -> list[int]:

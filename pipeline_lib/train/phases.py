@@ -23,7 +23,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.trained import Asked
 from pipeline_lib.seeding import child_random
 from pipeline_lib.store import checkpoints, manifests
-from pipeline_lib.train.token_budget import BRANCH_TOKENS
+from pipeline_lib.train.token_budget import BRANCH_TOKENS, PEER_TOKENS
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.trainer_settings import TrainerSettings, fitting_rows, silence_libraries
 from pipeline_lib.train.weights import policies
@@ -66,7 +66,7 @@ METRICS: Mapping[str, str] = {
     },
 }
 """Metrics of the log, by TRL's names. Durations are left out, since they differ from run to run."""
-METRIC_FAMILIES = ("classmate_scores/", "failure_rate/")
+METRIC_FAMILIES = ("classmate_scores/", "failure_rate/", PEER_TOKENS)
 """Beginnings of further names, each of which is kept; a name follows."""
 
 

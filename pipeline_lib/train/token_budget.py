@@ -18,6 +18,9 @@ a CPU."""
 BRANCH_TOKENS = "branch_tokens"
 """In the log of a step: tokens that were drawn for its prompts, and are not trained on."""
 
+PEER_TOKENS = "peer_tokens/"
+"""In front of the name of a peer: tokens that it read and drew for a step of another model's training."""
+
 WEIGHT_COUNTS = ("trained_weights", "all_weights")
 """Counts in a policy's manifest: of the last phase of its training, adapters included."""
 

@@ -92,7 +92,7 @@ def trainer_factory(
     """
     usual, loss = LOSSES[Method.RLOO if params.method is Method.RLOO else params.variant]
     rule = find_rule(params.advantage or usual)
-    if len(rewards.functions) > 1:
+    if len(rewards.functions) > 1 and rewards.held is None:
         rule = partial(gdpo, weights_K=rewards.weights)
 
     def make(policy: Policy, settings: TrainerSettings) -> VerifiedGrpoTrainer:
@@ -121,6 +121,7 @@ def trainer_factory(
             peft_config=make_lora_config(params.lora),
             rollout_func=make_rollouts(policy.source),
             advantage_rule=rule,
+            held=rewards.held,
             # An engine outside the trainer has a slightly different policy, by its rounding; stored paths are of an
             # older one.
             use_sampling_logprobs=params.rollouts != "in_process",

@@ -28,6 +28,9 @@ class Rewards:
     functions: Sequence[RewardFunction]
     """They are called one after another for each draw. Several are for GRPO alone."""
     weights: Sequence[float]
+    held: Callable[[], Sequence[Sequence[int]]] | None = None
+    """For GRPO: each function after the first is about a beginning of the path, and of these tokens alone: their numbers
+    by path, in the last draw. A function is then standardized alone. None: all are about the path, and added."""
 
     @property
     def single(self) -> RewardFunction:

@@ -6,6 +6,7 @@ the overrides, and fails on one in any other module.
 Axes: B paths of a draw, P prompts, N paths of a prompt, K parts of a reward.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from trl.trainer.dpo_trainer import DPOTrainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 from typing_extensions import override
 
+from pipeline_lib.train.advantages.prefixes import prefix_advantages
 from pipeline_lib.train.advantages.rules import AdvantageRule, compute_advantages
 from pipeline_lib.train.online.unpadded_logprobs import UnpaddedScorer
 from pipeline_lib.train.phases import count_tokens
@@ -36,7 +38,12 @@ class UnpaddedLogprobs:
         """TRL's loss. Overridden since only here the advantages are available to the scoring below."""
         trainer: Any = self
         all_rows = trainer.beta != 0 or getattr(trainer, "_entropy_bonus_enabled", False)
-        self._grad_B = None if all_rows else inputs["advantages"] != 0
+        # Of a path, or of its tokens.
+        self._grad_B = (
+            None
+            if all_rows
+            else (inputs["advantages"] != 0).view(len(inputs["advantages"]), -1).any(1)
+        )
         try:
             loss: torch.Tensor = super()._compute_loss(model, inputs)  # type: ignore[misc]
         finally:
@@ -99,9 +106,16 @@ class GroupAdvantages:
     _rewards_BK: torch.Tensor
     """Rewards of the last draw, of all processes."""
 
-    def __init__(self, *, advantage_rule: AdvantageRule, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        advantage_rule: AdvantageRule,
+        held: Callable[[], Sequence[Sequence[int]]] | None = None,
+        **options: Any,
+    ) -> None:
+        """``held`` is as of `Rewards`."""
         super().__init__(**options)
-        self._advantage_rule = advantage_rule
+        self._advantage_rule, self._held = advantage_rule, held
 
     def _calculate_rewards(self, *inputs: Any) -> torch.Tensor:
         """TRL's rewards [B, K]. Overridden to keep them for the method below."""
@@ -109,16 +123,22 @@ class GroupAdvantages:
         return self._rewards_BK
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        """TRL's result with other ``advantages`` of this process: [B] or a part of it."""
+        """TRL's result with other ``advantages`` of this process: [B] or a part of it, [B, T] with ``held``."""
         trainer: Any = self
         scored: dict[str, Any] = super()._generate_and_score_completions(  # type: ignore[misc]
             inputs
         )
         size = trainer.num_generations if trainer.model.training else trainer.num_generations_eval
         rewards_PNK = self._rewards_BK.view(-1, size, self._rewards_BK.shape[1])
-        advantages_B = compute_advantages(self._advantage_rule, rewards_PNK).flatten()
+        parts = [rewards_PNK] if self._held is None else torch.split(rewards_PNK, 1, dim=-1)
+        found = [compute_advantages(self._advantage_rule, part).flatten() for part in parts]
         start = trainer.accelerator.process_index * len(inputs)
-        scored["advantages"] = advantages_B[start : start + len(inputs)]
+        advantages_BK = torch.stack(found, dim=1)[start : start + len(inputs)]
+        scored["advantages"] = advantages_BK[:, 0]
+        if self._held is not None:
+            tokens_BC = torch.tensor(self._held(), device=advantages_BK.device)
+            width = scored["completion_ids"].shape[1]
+            scored["advantages"] = prefix_advantages(advantages_BK, tokens_BC, width=width)
         return scored
 
     def count_processed_tokens(self) -> Tokens:

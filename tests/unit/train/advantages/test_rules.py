@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.train.advantages.gdpo import gdpo
+from pipeline_lib.train.advantages.prefixes import prefix_advantages
 from pipeline_lib.train.advantages.rules import RULES, compute_advantages, find_rule
 
 NONE = math.nan
@@ -113,3 +114,14 @@ def test_rules_are_importable_without_torch():
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_tokens_of_prefixes_have_the_mean_of_their_advantages():
+    """Advantages 1 of the path, 2 and 4 of its beginnings of 1 and 3 tokens: (2 + 4) / 2, 4, 4, and 1 behind them.
+
+    The second path has no prefix with any token.
+    """
+    found = prefix_advantages(
+        torch.tensor([[1.0, 2.0, 4.0], [-1.0, 5.0, 5.0]]), torch.tensor([[1, 3], [0, 0]]), width=4
+    )
+    assert found.tolist() == [[3.0, 4.0, 4.0, 1.0], [-1.0] * 4]
