@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from benchmarks.lib.command_line import add_output, make_parser, write_results
 from flows.ray.classmate_peers import running_peers
 from pipeline_lib.engines.chat_model import Completion, Decoding
-from pipeline_lib.engines.pretrained import load_chat_format
+from pipeline_lib.engines.pretrained import load_chat_format, load_tokenizer
 from pipeline_lib.params.classmate import ClassmateParams, PeerParams
 from pipeline_lib.params.paths import BootstrapParams, CountdownParams, VerifyParams
 from pipeline_lib.params.train import Method, TrainParams
@@ -85,6 +85,7 @@ class Trainings:
         rewards = make_classmate_rewards(
             peers,
             self.problems,
+            tokenizer=load_tokenizer(str(self.base)),
             params=self.classmate,
             train=self.train,
             seed=SEED,

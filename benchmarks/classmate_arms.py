@@ -1,10 +1,10 @@
-"""Trainings with peers beside their controls: plain training and a blind bonus, over several seeds.
+"""Trainings with peers beside their controls: plain training and a hashed bonus, over several seeds.
 
 Each seed has one base, one set of peers and one set of problems; its trainings have equal steps and seeds.
 The commands of reasonloop keep what is finished under the same settings: run the same command to resume.
 
     python -m benchmarks.classmate_arms --root /tmp/arms --jobs 2 --output arms.json
-    python -m benchmarks.classmate_arms --root /tmp/three --profile classmate-three --arms plain blind w0.5
+    python -m benchmarks.classmate_arms --root /tmp/three --profile classmate-three --arms plain hashed w0.5
 """
 
 import argparse
@@ -41,7 +41,7 @@ class Arm:
 
 ARMS: Mapping[str, Arm] = {
     "plain": Arm(peers=(), overrides={WEIGHT: 0}),
-    "blind": Arm(overrides={WEIGHT: 0.5, "classmate.bonus": "blind"}),
+    "hashed": Arm(overrides={WEIGHT: 0.5, "classmate.bonus": "hashed"}),
     "gate": Arm(overrides={WEIGHT: 0.5, "classmate.gate": "when_right"}),
     "max": Arm(overrides={WEIGHT: 0.5, "classmate.aggregation": "max"}),
     "one": Arm(peers=("small",), overrides={WEIGHT: 0.5}),
@@ -49,7 +49,7 @@ ARMS: Mapping[str, Arm] = {
     "w0.1": Arm(overrides={WEIGHT: 0.1}),
     "w0.5": Arm(overrides={WEIGHT: 0.5}),
 }
-CONTROLS = ("plain", "blind")
+CONTROLS = ("plain", "hashed")
 """Arms that the others are compared with, beside the base."""
 
 
@@ -162,7 +162,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--root", type=pathlib.Path, required=True, help="folder for all models")
     parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8, 9])
     parser.add_argument(
-        "--arms", nargs="+", choices=list(ARMS), default=["plain", "blind", "w0.1", "w0.5"]
+        "--arms", nargs="+", choices=list(ARMS), default=["plain", "hashed", "w0.1", "w0.5"]
     )
     parser.add_argument("--profile", help="of all commands")
     parser.add_argument("--set", nargs="+", default=[], metavar="KEY=VALUE", help="of all commands")

@@ -38,13 +38,14 @@ from pipeline_lib.train.advantages.rules import find_rule
 
 RENAMED: Mapping[str, str] = {
     "adaptive": "apr",
+    "classmate.bonus=blind": "classmate.bonus=hashed",
     "compute.step": "test_time.step_delimiter",
     "compute": "test_time",
     "evaluate.level": "evaluate.confidence_level",
     "latent": "prr",
     "prepare.folder": "prepare.source",
 }
-"""Former dotted keys and their present names; a key of a renamed section is before the section."""
+"""Former dotted keys, or values of keys, and their present names; a key of a renamed section is before the section."""
 
 _SHOWN_CHARACTERS = 120
 _Section = TypeVar("_Section", bound=BaseModel)
@@ -327,11 +328,13 @@ def _refuse_renamed(values: Mapping[str, Any], *, where: str) -> None:
 
 
 def _has_key(values: Any, dotted_key: str) -> bool:
+    """True if ``values`` have the key, with the value behind its ``=``, if there is one."""
+    dotted_key, _, value = dotted_key.partition("=")
     for name in dotted_key.split("."):
         if not isinstance(values, Mapping) or name not in values:
             return False
         values = values[name]
-    return True
+    return not value or values == value
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,11 +85,11 @@ class ClassmateFolders(_Folders):
     peers = _Below("models/classmate/peers")
     """A folder per peer that was made here."""
     trained = _Below("models/classmate/trained")
-    """The actor, trained with peers."""
+    """The actor, trained with peers: a folder per arm."""
     plain = _Below("models/classmate/plain")
-    """The actor, trained as long without peers."""
+    """The actor, trained without peers, likewise."""
     draws = _Below("data/classmate/draws")
-    """Prefixes, continuations and scores of the draws of the training."""
+    """Prefixes, continuations and scores of the draws of the trainings, likewise."""
     evaluation = _Below("data/classmate/evaluation")
     reports = _Below("reports/classmate")
 

@@ -44,6 +44,7 @@ ARMS = {
     "plain": "The policy after as much training without peers.",
     "hashed": "The policy with a bonus that is a hash of the chain in place of the success of peers.",
     "shuffled": "Prefixes of another problem.",
+    "shuffled bonus": "The policy whose peers' success is dealt by chance among equally right paths of a problem.",
     "empty": "No prefix.",
     "chain": "A share of the steps of a given chain, rounded down; a share of 0 is no prefix.",
     "branches": "Parallel latent branches.",

@@ -108,7 +108,7 @@ def _series(
         yield pass_series(arm, scored, k, strict=False)
     max_k = max(params.ks)
     if votes := {name: paths for name, paths in scored.items() if name in votable}:
-        yield _vote_series(arm, votes, max_k, seed_names=("interval", "majority"))
+        yield majority_series(arm, votes, max_k, seed_names=("interval", "majority"))
     yield Series(
         arm=arm,
         measure=ACCURACY,
@@ -136,7 +136,7 @@ def vote_series(arm: Arm, scores: PolicyScores, groups: Sequence[Group]) -> list
             trained_tokens=arm.trained_tokens,
         )
         names = ("interval", "vote", arm.base, k)
-        found.append(_vote_series(voter, scored, k, seed_names=names, measure=ACCURACY))
+        found.append(majority_series(voter, scored, k, seed_names=names, measure=ACCURACY))
     return found
 
 
@@ -156,7 +156,7 @@ def pass_series(arm: Arm, scored: Scored, k: int, *, strict: bool) -> Series:
     )
 
 
-def _vote_series(
+def majority_series(
     arm: Arm,
     scored: Scored,
     k: int,
@@ -164,6 +164,7 @@ def _vote_series(
     seed_names: tuple[str | int, ...],
     measure: str | None = None,
 ) -> Series:
+    """maj@k of problems with at least ``k`` scored paths."""
     return Series(
         arm=arm,
         measure=measure or f"maj@{k}",

@@ -187,12 +187,13 @@ def show(
     paths = [path for path in draw.paths if path.problem_id == chosen]
     asked = {one.prefix: one for one in draw.prefixes if one.problem_id == chosen}
     table = Table("path", "prefix", "peer", "continuation", "score", box=None, pad_edge=False)
-    for place, path in enumerate(paths, 1):
+    count = sum(path.cut == 0 for path in paths)
+    for place, path in enumerate(paths):
         numbers = ", ".join(
             f"{name} {'none' if value is None else f'{value:g}'}"
             for name, value in (("base", path.base), ("bonus", path.bonus), ("reward", path.reward))
         )
-        table.add_row(str(place), path.completion, "", numbers, "")
+        table.add_row(str(place % count + 1), path.completion, "", numbers, "")
         for row in _continuation_rows(None if path.prefix is None else asked.get(path.prefix)):
             table.add_row("", *row)
     console.print(table, markup=False)
@@ -202,8 +203,8 @@ def _read_draw(folder: pathlib.Path, step: int | None) -> "DrawRecord":
     """A draw of the training that was last written to, whose folder is printed."""
     from pipeline_lib.systems.classmate.draws import draw_files, read_draw  # noqa: PLC0415 - after the help
 
-    inner = [path for path in folder.iterdir() if path.is_dir()]
-    trainings = [files for place in (folder, *inner) if (files := dict(draw_files(place)))]
+    folders = sorted({path.parent for path in folder.rglob("step-*.json")})
+    trainings = [files for place in folders if (files := dict(draw_files(place)))]
     if not trainings:
         raise BadInputError(f"{folder}: has no draws; give data/classmate/draws of a workspace")
     files = max(trainings, key=lambda own: max(path.stat().st_mtime for path in own.values()))

@@ -90,7 +90,7 @@ def evaluate(
     policies: Annotated[
         tuple[str, ...],
         Parameter(
-            help="NAME=MODEL, two or more: the start, then others (plain, blind), and last the policy in question."
+            help="NAME=MODEL, two or more: the start, then others (plain, hashed), and last the policy in question."
         ),
     ],
     /,
@@ -113,7 +113,7 @@ def evaluate(
 
     **Example:**
 
-        reasonloop classmate evaluate base=models/base plain=models/plain blind=models/blind peers=models/actor \
+        reasonloop classmate evaluate base=models/base plain=models/plain hashed=models/hashed peers=models/actor \
             --output reports/three --profile three.yaml
     """
     exit_on_sigterm()

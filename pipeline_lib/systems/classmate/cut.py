@@ -62,12 +62,14 @@ def split_steps(chain: str, separator: str) -> list[str]:
     return steps
 
 
-def draw_share(shares: Sequence[float], seed: int, *, step: int, problem_id: str) -> float:
-    """One of ``shares``, the same for all paths of a problem at a training step.
+def draw_shares(
+    shares: Sequence[float], seed: int, *, count: int, step: int, problem_id: str
+) -> list[float]:
+    """``count`` of ``shares``, the same for all paths of a problem at a training step.
 
     Shares that differed within a group would be noise in its advantages.
     """
-    return child_random(seed, "classmate", "keep", step, problem_id).choice(shares)
+    return child_random(seed, "classmate", "keep", step, problem_id).sample(shares, count)
 
 
 def cut_chain(steps: Sequence[str], *, share: float, first_leak: int | None) -> Prefix:

@@ -45,9 +45,9 @@ class TrainedPeers(BaseModel, frozen=True):
     bonus: str
 
     @property
-    def is_blind(self) -> bool:
-        """True if a hash dealt the bonus."""
-        return self.bonus == "blind" and self.weight > 0
+    def is_control(self) -> bool:
+        """True if a hash or chance dealt the bonus."""
+        return self.bonus != "peers" and self.weight > 0
 
 
 def write_record(
@@ -72,7 +72,7 @@ EmptySuccess = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewardedPath:
-    """One path of the actor."""
+    """One path of the actor with one of its prefixes."""
 
     problem_id: str
     completion: str
@@ -82,7 +82,11 @@ class RewardedPath:
     """By peer."""
     base: float | None
     bonus: float | None
+    """Of this prefix."""
     reward: float | None
+    """With the mean bonus of its prefixes."""
+    cut: int = 0
+    """Which of its prefixes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +169,8 @@ class Answered:
     """By peer: continuations without a verdict, by reason."""
     failure_rates: Mapping[str, float]
     """By peer: their share of all continuations of the draw."""
+    tokens: Mapping[str, int]
+    """By peer: read and written for the draw."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -183,7 +189,7 @@ class PeerQuery:
     def start(
         self, problems: Sequence[Problem], prefixes: Sequence[Prefix | None], *, step: int
     ) -> Callable[[], Answered]:
-        """Ask about the prefixes of a draw, one a path, and return at once what waits for the answers.
+        """Ask about the prefixes of a draw, one or more a path, and return at once what waits for the answers.
 
         The empty prefixes are a call of their own, so that the other call is the same whether they are known or not.
         ``problems`` and ``prefixes`` are of each path; there is nothing to ask about a prefix that is None.
@@ -221,8 +227,9 @@ class PeerQuery:
 
         def finish() -> Answered:
             """Judge what the peers wrote; remember successes from the empty prefix."""
-            from_empty = judge_answers(empty, wait_empty(), self.verifier)
-            judged = judge_answers(asked, wait_asked(), self.verifier)
+            answers = [wait_empty(), wait_asked()]
+            from_empty = judge_answers(empty, answers[0], self.verifier)
+            judged = judge_answers(asked, answers[1], self.verifier)
             added: EmptySuccess = {}
             for name, found in from_empty.items():
                 pairs = zip(empty[name], map(_success, found), strict=True)
@@ -230,7 +237,15 @@ class PeerQuery:
                 known.setdefault(name, {}).update(added[name])
             by_key = {name: dict(zip(places, found, strict=True)) for name, found in judged.items()}
             empty_of = {name: [known[name].get(one.id) for one in problems] for name in judged}
-            return _answered(keys, by_key, from_empty, empty=empty_of, added=added)
+            tokens = {
+                name: sum(
+                    one.prompt_tokens + one.completion_tokens
+                    for found in answers
+                    for one in chain(*found[name])
+                )
+                for name in names
+            }
+            return _answered(keys, by_key, from_empty, empty=empty_of, added=added, tokens=tokens)
 
         return finish
 
@@ -246,6 +261,7 @@ def _answered(
     *,
     empty: Mapping[str, list[float | None]],
     added: EmptySuccess,
+    tokens: Mapping[str, int],
 ) -> Answered:
     every = {name: [*from_empty[name], *found.values()] for name, found in by_key.items()}
     failures = {
@@ -271,6 +287,7 @@ def _answered(
             for own, prefix in dict.fromkeys(key for key in keys if key is not None)
         ],
         added=added,
+        tokens=tokens,
         failures=failures,
         failure_rates={
             name: sum(failures[name].values()) / max(1, sum(map(len, found)))

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from statistics import fmean
 
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.engines.running_engine import check_model
@@ -12,6 +13,7 @@ from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.trained import seen_in_training, trained_on
 from pipeline_lib.records import Problem, Row
 from pipeline_lib.store.files import check_output, read_json_lines
+from pipeline_lib.store.manifests import read_manifest
 from pipeline_lib.study.attempts import write_attempts
 from pipeline_lib.study.headline import claims_of, is_unsolved, measured
 from pipeline_lib.study.pages.page import (
@@ -39,7 +41,8 @@ from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING, Peer
 from pipeline_lib.systems.classmate.peer_engine import check_readable
 from pipeline_lib.systems.classmate.prefixes import asked_for, cut_paths, shuffled
 from pipeline_lib.systems.classmate.study import Judged, Policy, base_name, classmate_study
-from pipeline_lib.train.weights.policies import LOG_NAME
+from pipeline_lib.train.token_budget import PEER_TOKENS
+from pipeline_lib.train.weights.policies import LOG_NAME, tokens_of
 from pipeline_lib.verify.dispatch import open_verifier
 
 _PAPER = Paper(
@@ -87,7 +90,9 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
     """
     for name in (METRICS_NAME, REPORT_NAME):
         check_output(reports / name)
+    asked = params.classmate.evaluate
     chosen = chosen_controls([*policies], controls)
+    asked.check_against([*policies])
     for name, model in policies.items():
         with errors_at(name):
             check_model(model)
@@ -115,7 +120,10 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
             )
             paths = cut_paths(groups, params.classmate, verifier)
             seen = seen_in_training(model, problems)
-            drawn.append(Policy(name=name, groups=groups, paths=paths, seen=seen))
+            training = training_figures(pathlib.Path(model), asked.accuracy)
+            drawn.append(
+                Policy(name=name, groups=groups, paths=paths, seen=seen, training=training)
+            )
         rows = continue_prefixes(
             asked_for(path for one in drawn for path in (*one.paths, *shuffled(one.paths))),
             {problem.id: problem for problem in problems},
@@ -133,6 +141,8 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         peers={peer.name: HELD_OUT if peer.name in held_out else TRAINING for peer in peers},
         scores=scores_of(rows),
         keep=params.classmate.keep,
+        headline=asked.headline,
+        against=asked.against,
     )
     last = pathlib.Path([*policies.values()][-1])
     record = [*trained.values()][-1]
@@ -144,9 +154,9 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         draws_without_peers=count_draws_without_peers(last),
     )
     models = {f"classmate {peer.name}": peer.model for peer in named}
-    is_blind = record.is_blind if record else params.classmate.bonus == "blind"
+    is_control = record.is_control if record else params.classmate.bonus != "peers"
     controls = [base_name(name) for name in judged.ordered_controls]
-    found = claims(study, controls, is_blind=is_blind)
+    found = claims(study, controls, is_control=is_control)
     study = study.with_claims([*found, *trained_on(models, problems)])
     write_attempts(reports / "attempts", attempts)
     write_study(reports, study, series, problems)
@@ -154,7 +164,7 @@ def evaluate_policies(  # noqa: PLR0913 - what an evaluation is of
         title="Chains that peers can use",
         paper=_PAPER,
         notes=_NOTES,
-        tables=[_prefix_table(study)],
+        tables=[_training_table(study, asked.accuracy), _prefix_table(study)],
         examples=[_example(one, rows) for one in problems[:_EXAMPLES]],
     )
     write_page(reports / REPORT_NAME, study, page)
@@ -191,6 +201,53 @@ def count_draws_without_peers(model: pathlib.Path) -> int | None:
     log = model / LOG_NAME
     rows = [row for row in read_json_lines(log) if "base_reward" in row] if log.is_file() else []
     return sum("avg_classmate_score" not in row for row in rows) if rows else None
+
+
+_WINDOW = 10
+"""Draws whose mean reward the steps to an accuracy are read from."""
+
+
+def training_figures(model: pathlib.Path, accuracy: float) -> dict[str, int | None]:
+    """What the online training of a policy took, by its log and its manifest; empty without one.
+
+    ``steps_to_accuracy`` are the steps until the mean verified reward of the last draws is ``accuracy``, None if it never
+    is. ``token_passes`` are forward passes of a token in the actor and its peers; a learned token counts as three.
+    """
+    log = [*read_json_lines(model / LOG_NAME)] if (model / LOG_NAME).is_file() else []
+    draws = [row for row in log if "reward" in row]
+    if not draws:
+        return {}
+    verified = [row.get("base_reward", row["reward"]) for row in draws]
+    means = [fmean(verified[end - _WINDOW : end]) for end in range(_WINDOW, len(verified) + 1)]
+    reached = (end for end, mean in enumerate(means, _WINDOW) if mean >= accuracy)
+    own = tokens_of(read_manifest(model))
+    of_peers = sum(row[name] for row in draws for name in row if name.startswith(PEER_TOKENS))
+    return {
+        "steps": len(draws),
+        "token_passes": int(own.drawn + 3 * own.trained + of_peers),
+        "steps_to_accuracy": next(reached, None),
+    }
+
+
+def _training_table(study: Study, accuracy: float) -> Table:
+    """Steps and token passes of the trainings."""
+    return Table(
+        caption="Trainings; a token pass is a token in the actor or a peer, a learned token counts as three",
+        columns=(
+            "arm",
+            "steps",
+            "million token passes",
+            f"steps to {percent(accuracy)} of the draws right",
+        ),
+        rows=tuple(
+            (
+                *(name, str(row["steps"]), f"{row['token_passes'] / 1e6:.2f}"),
+                EMPTY if row["steps_to_accuracy"] is None else str(row["steps_to_accuracy"]),
+            )
+            for name, row in study.compute["policies"].items()
+            if "steps" in row
+        ),
+    )
 
 
 def _prefix_table(study: Study) -> Table:
@@ -238,10 +295,10 @@ def _shown(rows: Iterator[Row]) -> Iterator[ShownText]:
         yield ShownText(text=row["text"], outcome=outcome, about=about, prompt=row["prefix"])
 
 
-def claims(study: Study, controls: Sequence[str], *, is_blind: bool) -> tuple[str, ...]:
+def claims(study: Study, controls: Sequence[str], *, is_control: bool) -> tuple[str, ...]:
     """Gains over every control; no finding where too many scores are missing, by ``study.compute``.
 
-    ``is_blind``: the policy in question was trained with the blind bonus.
+    ``is_control``: the policy in question was trained with a bonus that a hash or chance dealt.
     """
     title, *figures = claims_of(study)
     if is_unsolved(study):
@@ -251,7 +308,7 @@ def claims(study: Study, controls: Sequence[str], *, is_blind: bool) -> tuple[st
     gained, one = gains(study, num_controls=len(controls)), study.headline
     if one is not None and one.finding is DifferenceFinding.GAIN and _test(one) not in gained:
         title = f"No gain of {arm_in_words(one.arm)} over every control in {measured(one)}"
-    return (title, *figures, *_sentences(gained, controls, is_blind=is_blind))
+    return (title, *figures, *_sentences(gained, controls, is_control=is_control))
 
 
 def _missing(study: Study) -> Iterator[str]:
@@ -261,16 +318,18 @@ def _missing(study: Study) -> Iterator[str]:
                 yield f"{percent(counts['unscored'])} of the {what} of {name}"
 
 
-def _sentences(gained: Sequence[str], controls: Sequence[str], *, is_blind: bool) -> Iterator[str]:
+def _sentences(
+    gained: Sequence[str], controls: Sequence[str], *, is_control: bool
+) -> Iterator[str]:
     yield (
         f"Gains over {_names(controls)}, corrected for several tests: {'; '.join(gained) or 'none'}."
     )
-    if is_blind:
-        yield "It was trained with the blind bonus: what it gains, any steady preference gains."
+    if is_control:
+        yield "Its bonus was dealt by a hash or by chance: what it gains, the peers did not give."
     elif len(controls) == 1 and any(not name.startswith(TRAINING) for name in gained):
         yield (
-            f"It was compared with {controls[0]} alone: a gain counts only over both plain training and a blind "
-            "bonus."
+            f"It was compared with {controls[0]} alone: a gain counts only over both plain training and a hashed or "
+            "shuffled bonus."
         )
 
 

@@ -158,20 +158,44 @@ def _reward(base: float | None, bonus: float | None, params: ClassmateParams) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlindPath:
+class DealtPath:
     """A path with a bonus: its group, its verdict, and the prefix that peers continued."""
 
-    group: str
-    """Of the advantages; without groups, the problem."""
+    group: object
+    """Of the advantages; without groups, the problem, for each of its cuts."""
     right: bool
     first_step: str
     prefix: str
 
 
-def hash_bonus(
-    bonuses: Sequence[float | None], paths: Sequence[BlindPath | None], *, seed: int
+Deal = Callable[[Sequence[DealtPath], Sequence[float]], Sequence[float]]
+"""From some paths and their bonuses to the bonuses that they have in their place."""
+
+
+def deal_bonus(
+    bonuses: Sequence[float | None], paths: Sequence[DealtPath | None], deal: Deal
 ) -> list[float | None]:
-    """The bonuses, dealt among the distinct prefixes of the right paths of a group, and of its wrong ones.
+    """The bonuses, dealt among the right paths of a group, and among its wrong ones.
+
+    ``bonuses`` are behind the gate; a path that is None keeps its own.
+    """
+    places: dict[tuple[object, bool], list[int]] = defaultdict(list)
+    for place, path in enumerate(paths):
+        if path is not None and bonuses[place] is not None:
+            places[path.group, path.right].append(place)
+    dealt = [*bonuses]
+    for own in places.values():
+        found = {place: path for place in own if (path := paths[place]) is not None}
+        values = [value for place in own if (value := bonuses[place]) is not None]
+        for place, value in zip(found, deal([*found.values()], values), strict=True):
+            dealt[place] = value
+    return dealt
+
+
+def deal_by_hash(
+    paths: Sequence[DealtPath], bonuses: Sequence[float], *, seed: int
+) -> Sequence[float]:
+    """A bonus for each distinct prefix; over paths they have the mean and deviation of ``bonuses``.
 
     A control: any steady preference sharpens a policy, so a gain of accuracy can come from a bonus without any use.
     This one has the same mean and spread and orders prefixes by their text alone. The first step decides before the
@@ -181,27 +205,8 @@ def hash_bonus(
     Where means differ from the bonuses, they are stretched about their own mean to the deviation of the
     bonuses: 0 for one of eight paths and 1 for seven with another prefix may become 7/4 and 3/4.
 
-    ``bonuses`` are behind the gate; a path that is None keeps its own. ``seed`` is the root seed: the preference is the
-    same in all problems and draws of a training.
+    ``seed`` is the root seed: the preference is the same in all problems and draws of a training.
     """
-    places: dict[tuple[str, bool], list[int]] = defaultdict(list)
-    for place, path in enumerate(paths):
-        if path is not None and bonuses[place] is not None:
-            places[path.group, path.right].append(place)
-    dealt = [*bonuses]
-    for own in places.values():
-        found = {place: path for place in own if (path := paths[place]) is not None}
-        values = [value for place in own if (value := bonuses[place]) is not None]
-        by_prefix = _deal([*found.values()], values, seed=seed)
-        for place, path in found.items():
-            dealt[place] = by_prefix[path.prefix]
-    return dealt
-
-
-def _deal(
-    paths: Sequence[BlindPath], bonuses: Sequence[float], *, seed: int
-) -> Mapping[str, float]:
-    """A bonus for each prefix of ``paths``; over paths they have the mean and deviation of ``bonuses``."""
     first_steps = {path.prefix: path.first_step for path in paths}
     counts = Counter(path.prefix for path in paths)
     order = sorted(
@@ -215,8 +220,8 @@ def _deal(
     blocks = {prefix: [*islice(left, counts[prefix])] for prefix in order}
     means = {prefix: fmean(block) for prefix, block in blocks.items()}
     if all(block[0] == block[-1] for block in blocks.values()):
-        return {prefix: block[0] for prefix, block in blocks.items()}
+        return [blocks[path.prefix][0] for path in paths]
     center = fmean(bonuses)
     spread = pstdev(means[path.prefix] for path in paths)
     stretch = pstdev(bonuses) / spread if spread else 1.0
-    return {prefix: center + stretch * (mean - center) for prefix, mean in means.items()}
+    return [center + stretch * (means[path.prefix] - center) for path in paths]

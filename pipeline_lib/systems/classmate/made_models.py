@@ -2,12 +2,13 @@
 
 import pathlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.pretrained import load_chat_format
 from pipeline_lib.params.classmate import ClassmateParams, MadePeerParams, PeerParams
-from pipeline_lib.params.paths import BootstrapParams
+from pipeline_lib.params.paths import PEER_SOLUTION, BootstrapParams
 from pipeline_lib.problems.worked import divide_worked
 from pipeline_lib.records import Problem
 from pipeline_lib.sampling.worked import solution_rows
@@ -50,6 +51,9 @@ def make_peer(
     sizes = recipe.model_dump(include={"hidden_size", "num_layers", "num_heads", "steps"})
     made = params.bootstrap.model_copy(update={"model": None, "format_steps": 0, **sizes})
     own_seed = child_seed(seed, "classmate", "peer", recipe.name)
+    problems = [
+        replace(one, solution=one.columns.get(PEER_SOLUTION, one.solution)) for one in problems
+    ]
     _make(problems, output, made, seed=own_seed, pieces=recipe.tokenizer, **shown)
 
 

@@ -25,6 +25,8 @@ def check_run(run: Run, *, draws: bool) -> None:
     check_own_engine(run.params.serve, is_started=draws)
     check_has_peer(run.params.classmate)
     check_settings(run.params)
+    classmate = run.params.classmate
+    classmate.evaluate.check_against(["base", *(arm.name for arm in classmate.arms)])
 
 
 def check_settings(params: Params) -> None:
@@ -36,12 +38,12 @@ def check_settings(params: Params) -> None:
     """
     classmate = params.classmate
     _check_unused(classmate.train)
+    for one in (classmate, *map(classmate.of_arm, classmate.arms)):
+        check_method(one, one.train)
     check_data_set(classmate.prepare)
     if classmate.bootstrap.model is not None:
         with errors_at("classmate.bootstrap"):
             check_model(classmate.bootstrap.model)
-    if classmate.classmate_model_name_or_path_list or classmate.made_peers:
-        check_method(classmate, classmate.train)
     if (precision := classmate.train.lora.quantize) != "none":
         make_quantization_config(precision)
     check_peers(classmate)
@@ -106,9 +108,7 @@ def _check_unused(train: TrainParams) -> None:
             f"classmate.train.warm_start_steps={train.warm_start_steps}: the actor has no warm start; set 0"
         )
     if train.control:
-        raise BadInputError(
-            "classmate.train.control=true: the control is classmate-plain; set false"
-        )
+        raise BadInputError("classmate.train.control=true: the control is an arm; set false")
     if train.rewards:
         raise BadInputError(
             "classmate.train.rewards: the reward is the verdict and the peers' success; leave it out"

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.code import CODE
 from pipeline_lib.kinds.countdown import COUNTDOWN
+from pipeline_lib.kinds.hops import HOPS
 from pipeline_lib.kinds.math import MATH
 from pipeline_lib.kinds.own import OWN
 from pipeline_lib.kinds.program import PROGRAM
@@ -22,7 +23,7 @@ from pipeline_lib.store.reuse import Unit, make_folder
 from pipeline_lib.store.workspace import SPLITS
 from pipeline_lib.telemetry import record_event
 
-KINDS = (COUNTDOWN, MATH, CODE, PROGRAM, OWN)
+KINDS = (COUNTDOWN, MATH, CODE, PROGRAM, OWN, HOPS)
 """Of problems whose chains `first_leaks` reads answers in; a grid can be stated in ways that it does not read."""
 _KIND = "problems"
 

@@ -1,4 +1,4 @@
-"""Train with peers and without from one base, and compare both, as one flow in a workspace.
+"""Train with peers and without from one base, and compare all arms, as one flow in a workspace.
 
 Where no peers are named, small ones are made. Finished stages are reused, so the same command resumes a
 broken run.
@@ -7,7 +7,7 @@ broken run.
 
     reasonloop classmate run
     reasonloop classmate run --profile classmate-smoke --workspace /tmp/trial
-    reasonloop classmate run --workspace /tmp/blind --set classmate.bonus=blind
+    reasonloop classmate run --profile classmate-hops --workspace /tmp/hops --seeds 7,8,9
 """
 
 from pipeline_lib.systems.stage import Stage, System
@@ -20,17 +20,20 @@ _DECODING = tuple(
     f"classmate.{name}"
     for name in (
         *("keep", "step", "timeout_s", "max_new_tokens", "temperature", "top_p", "do_sample"),
-        "bonus",
+        *("bonus", "cuts"),
     )
 )
 _REWARD = tuple(
     f"classmate.{name}"
     for name in (
         *("classmate_reward_weight", "aggregation", "fusion", "gate", "relative", "missing"),
-        "num_return_sequences",
+        *("num_return_sequences", "credit"),
     )
 )
-_TRAINING = ("seed", *_ENGINE, "sample.max_new_tokens", "verify", "classmate.train")
+_TRAINING = (
+    *("seed", *_ENGINE, "sample.max_new_tokens", "verify"),
+    *("classmate.train", "classmate.arms"),
+)
 
 CLASSMATE = System(
     name="classmate",
@@ -50,7 +53,7 @@ CLASSMATE = System(
         Stage(
             name="classmate-train",
             asks_peers=True,
-            summary="Train the actor with peers.",
+            summary="Train the arms with peers.",
             modules=("pipeline_lib.systems.classmate.work.train",),
             inputs=("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),
             params=(*_TRAINING, *_PEERS, *_DECODING, *_REWARD),
@@ -59,7 +62,7 @@ CLASSMATE = System(
         ),
         Stage(
             name="classmate-plain",
-            summary="Train the actor as long without peers.",
+            summary="Train the arms without peers.",
             modules=("pipeline_lib.systems.classmate.work.train",),
             function="train_plain",
             inputs=("data/classmate/problems", "models/classmate/base"),
@@ -71,7 +74,7 @@ CLASSMATE = System(
         Stage(
             name="classmate-evaluate",
             asks_peers=True,
-            summary="Compare base, plain training and training with peers.",
+            summary="Compare the base and all arms.",
             modules=("pipeline_lib.systems.classmate.work.evaluation",),
             inputs=(
                 *("data/classmate/problems", "models/classmate/base", "models/classmate/peers"),

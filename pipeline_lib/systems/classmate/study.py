@@ -6,7 +6,7 @@ the problems where both have some.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean
 from typing import Any
@@ -15,7 +15,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.records import Group
 from pipeline_lib.study.attempts import Attempt
-from pipeline_lib.study.policies import pass_series, path_cost
+from pipeline_lib.study.policies import majority_series, pass_series, path_cost
 from pipeline_lib.study.study import (
     ALL,
     Arm,
@@ -45,8 +45,8 @@ SUBSETS: Mapping[str, Callable[[CutPath], bool]] = {
 }
 """Paths whose prefixes are averaged."""
 _TESTED = (HELD_OUT, TRAINING, "pass@1")
-"""Measures that a gain can be claimed in, the headline's first; success is over right paths and all shares."""
-_BASES = {"classmate": "peers", "blind": "hashed"}
+"""Measures that a gain can be claimed in; success is over right paths and all shares."""
+_BASES = {"classmate": "peers", "shuffled": "shuffled bonus"}
 Shares = tuple[float, ...]
 
 
@@ -65,6 +65,8 @@ class Policy:
     paths: Sequence[CutPath]
     seen: frozenset[str] = frozenset()
     """Ids of evaluated problems that its training saw."""
+    training: Mapping[str, float | None] = field(default_factory=dict)
+    """What its training took."""
 
     def arm(self, **settings: Setting) -> Arm:
         """Its arm."""
@@ -89,12 +91,21 @@ class Judged:
     """By name of a peer: `HELD_OUT` or `TRAINING`."""
     scores: Scores
     keep: Shares
+    headline: str = HELD_OUT
+    """Measure of the headline difference."""
+    against: str | None = None
+    """Policy that it is taken to; None: plain training, else the first control."""
 
     @property
     def ordered_controls(self) -> list[str]:
         """Names of the controls, plain training first."""
         found = [one.name for one in self.policies if one.name in self.controls]
         return sorted(found, key=lambda name: name != "plain")
+
+    @property
+    def reference(self) -> str:
+        """The policy that the headline difference is taken to."""
+        return self.against or self.ordered_controls[0]
 
 
 def classmate_study(
@@ -134,7 +145,7 @@ def classmate_study(
 
 
 def policy_series(policy: Policy, judged: Judged, ks: Sequence[int]) -> list[Series]:
-    """pass@k, then success of each peer by share and subset; in the same order for every policy."""
+    """pass@k and maj@k, then success of each peer by share and subset; in the same order for every policy."""
     return [*_pass_series(policy, ks), *_success_series(policy, judged)]
 
 
@@ -149,6 +160,11 @@ def _pass_series(policy: Policy, ks: Sequence[int]) -> Iterator[Series]:
         )
     for k in ks:
         yield pass_series(policy.arm(), enough, k, strict=True)
+    votable = all(group.problem.kind.votable for group in policy.groups)
+    for k in ks if votable else ():
+        if k > 1:
+            names = ("interval", "majority", k)
+            yield majority_series(policy.arm(), enough, k, seed_names=names)
 
 
 def _success_series(policy: Policy, judged: Judged) -> Iterator[Series]:
@@ -199,13 +215,18 @@ def _control_series(judged: Judged) -> Iterator[Series]:
 
 
 def contrasts(judged: Judged, own: Mapping[str, Sequence[Series]]) -> list[Contrast]:
-    """Each policy minus each one before it; first the last policy minus its first control. ``own`` is by policy."""
+    """Each policy minus each one before it; first the headline difference. ``own`` is by policy."""
     last, controls = judged.policies[-1].name, judged.ordered_controls
     found = []
-    for pair in sorted(combinations(own, 2), key=lambda pair: pair != (controls[0], last)):
+
+    def order(two: tuple[Series, Series]) -> tuple[bool, bool, int]:
+        rank = _rank(two)
+        return rank == len(_TESTED), two[0].measure != judged.headline, rank
+
+    for pair in sorted(combinations(own, 2), key=lambda pair: pair != (judged.reference, last)):
         reference, policy = pair
         counts = policy == last and reference in controls
-        for two in sorted(zip(own[policy], own[reference], strict=True), key=_rank):
+        for two in sorted(zip(own[policy], own[reference], strict=True), key=order):
             tests = "training peers" if two[0].measure == TRAINING else "gains"
             tested = counts and _rank(two) < len(_TESTED)
             found.append(
@@ -238,7 +259,10 @@ def _contrast(
 
 def _compute(judged: Judged) -> dict[str, Any]:
     return {
-        "policies": {base_name(one.name): {"unscored": one.unscored} for one in judged.policies},
+        "policies": {
+            base_name(one.name): {"unscored": one.unscored, **one.training}
+            for one in judged.policies
+        },
         "peers": {
             peer: {
                 "held_out": measure == HELD_OUT,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline_lib.engines.identity import model_identity
-from pipeline_lib.engines.pretrained import load_chat_format
+from pipeline_lib.engines.pretrained import load_chat_format, load_tokenizer
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.whole import Params
@@ -39,7 +39,7 @@ from pipeline_lib.train.weights import policies
 _NO_REWARD = frozenset(
     {
         *("classmate_model_name_or_path_list", "held_out", "made_peers"),
-        *("prepare", "bootstrap", "train", "evaluate"),
+        *("prepare", "bootstrap", "train", "evaluate", "arms"),
     }
 )
 """Params of the section that are none of the reward; peers are in the key by their identities."""
@@ -127,6 +127,7 @@ def train_actor(
         make_rewards = make_classmate_rewards(
             peers,
             training.problems,
+            tokenizer=load_tokenizer(training.base),
             params=params.classmate,
             train=train,
             seed=params.seed,

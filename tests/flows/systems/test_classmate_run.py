@@ -25,9 +25,13 @@ SHORT = smoke_runs.CLASSMATE
 SERVER = "{name: x, model: m, serve: {engine: url, url: 'http://127.0.0.1:1/v1'}}"
 
 
-def weights(root):
+def policies(root):
     folders = Workspace(root).classmate
-    return [digest_file(path / "model.safetensors") for path in (folders.plain, folders.trained)]
+    return folders.plain / "plain", folders.trained / "peers"
+
+
+def weights(root):
+    return [digest_file(path / "model.safetensors") for path in policies(root)]
 
 
 def test_three_policies_are_compared(classmate_run):
@@ -77,7 +81,7 @@ def test_actors_give_the_weights_of_processes(reasonloop, classmate_run, tmp_pat
 def test_a_killed_run_continues(reasonloop, classmate_run, tmp_path):
     """SIGKILL after the first checkpoint: the same command ends with the same weights."""
     command = ("classmate", "run", "--workspace", tmp_path, "--runner", "thread", *SHORT)
-    checkpoints = "models/classmate/.trained.work/*/*/checkpoint-2"
+    checkpoints = "models/classmate/trained/.peers.work/*/*/checkpoint-2"
     reasonloop.killed_when(lambda: any(tmp_path.glob(checkpoints)), *command)
     done = reasonloop(*command)
     assert done.returncode == 0, done.stderr
@@ -107,10 +111,10 @@ def test_weight_0_is_plain_training(reasonloop, classmate_run, tmp_path):
 @pytest.mark.slow
 def test_given_policies_are_compared(reasonloop, classmate_run, tmp_path):
     """The last against those between the first and it; the result is in the output folder."""
-    folders = Workspace(classmate_run).classmate
+    folders, (plain, trained) = Workspace(classmate_run).classmate, policies(classmate_run)
     done = reasonloop(
-        *("classmate", "evaluate", f"base={folders.base}", f"plain={folders.plain}"),
-        *(f"actor={folders.trained}", "--output", tmp_path, "--runner", "ray", *SHORT),
+        *("classmate", "evaluate", f"base={folders.base}", f"plain={plain}"),
+        *(f"actor={trained}", "--output", tmp_path, "--runner", "ray", *SHORT),
         *("--set", f"classmate.classmate_model_name_or_path_list=[{folders.peers / 'small'}]"),
     )
     assert done.returncode == 0, done.stderr
@@ -200,6 +204,14 @@ def test_show_of_other_files_is_one_line(shown, tmp_path, name, text, message):
         (["classmate_model_name_or_path_list=['./a b']"], "give {name: NAME, model: ./a b}"),
         (["classmate_reward_weight=-1"], "classmate.classmate_reward_weight: Input should be"),
         (["classmate_reward_weight=2", "fusion=convex"], "with fusion=convex it is at most 1"),
+        (["arms=[{name: plain}]"], "arms: plain; give two or more"),
+        (["arms=[{name: a}, {name: base}]"], "with distinct names other than base"),
+        (["cuts=4"], "cuts=4; keep has 3 shares"),
+        (
+            ["arms=[{name: a}, {name: b, credit: prefix}]", "train.method=rloo"],
+            "credit=prefix pays",
+        ),
+        (["evaluate.against=x"], "evaluate.against=x: is none of base, plain, shuffled"),
         (["keep=[1.5]"], "classmate.keep.0: Input should be less than or equal to 1"),
         (["missing=none"], "classmate.missing: Input should be 'mean' or 'base'"),
         (["num_return_sequences=0"], "classmate.num_return_sequences: Input should be"),
@@ -208,7 +220,7 @@ def test_show_of_other_files_is_one_line(shown, tmp_path, name, text, message):
         ([f"classmate_model_name_or_path_list=[{SERVER}]"], "set serve.tokenizer"),
         (["made_peers=[]"], "have no peer for the training"),
         (["train.warm_start_steps=5"], "train.warm_start_steps=5: the actor has no warm start"),
-        (["train.control=true"], "train.control=true: the control is classmate-plain"),
+        (["train.control=true"], "train.control=true: the control is an arm"),
         (["prepare.dataset=coutdown"], "did you mean 'countdown'?"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The stage that compares base, plain training and training with peers."""
+"""The stage that compares the base and all arms."""
 
 from collections.abc import Sequence
 
@@ -13,6 +13,7 @@ from pipeline_lib.systems.classmate.made_models import held_out_peers, training_
 from pipeline_lib.systems.classmate.peer import Peer
 from pipeline_lib.systems.classmate.peer_engine import check_peer, peer_identity
 from pipeline_lib.systems.classmate.problem_files import read_problems
+from pipeline_lib.systems.classmate.work.train import arm_folder
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work
 
@@ -55,12 +56,8 @@ def evaluate(run: Run, peers: Sequence[Peer]) -> None:
 
 
 def _policies(run: Run) -> dict[str, str]:
-    folders = run.workspace.classmate
-    return {
-        "base": str(folders.base),
-        "plain": str(folders.plain),
-        "classmate": str(folders.trained),
-    }
+    arms = {arm.name: str(arm_folder(run, arm)) for arm in run.params.classmate.arms}
+    return {"base": str(run.workspace.classmate.base), **arms}
 
 
 def _key(run: Run) -> str:

@@ -19,12 +19,29 @@ from pipeline_lib.verify.dispatch import open_verifier
 from tests.unit.systems.classmate.peer_models import save_chat_peer, save_peer
 
 
+class Letters:
+    """A tokenizer with a token per letter, by the number of the letter."""
+
+    def encode(self, text: str, **_: Any) -> list[int]:
+        """Letters to numbers."""
+        return [*map(ord, text)]
+
+    def decode(self, ids: Sequence[int], **_: Any) -> str:
+        """Inverse of `encode`."""
+        return "".join(map(chr, ids))
+
+    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
+        """The letters."""
+        return [*map(chr, ids)]
+
+
 @dataclass(slots=True, kw_only=True)
 class CalledReward:
     """The rewards of a training, called for one draw after another."""
 
     functions: Sequence[Callable[..., list[float | None]]]
     weights: Sequence[float]
+    held: Callable[[], Sequence[Sequence[int]]] | None = None
     figures: dict[str, float] = field(default_factory=dict)
     """Of the last draw."""
 
@@ -50,7 +67,7 @@ class CalledReward:
         columns: dict[str, Any] = {
             "prompts": ["?"] * len(paths),
             "completions": [text for _, text in paths],
-            "completion_ids": [[1]] * len(paths),
+            "completion_ids": [Letters().encode(text) for _, text in paths],
             "problem_id": [name for name, _ in paths],
             "failed": failed or [False] * len(paths),
             "trainer_state": SimpleNamespace(global_step=step),
@@ -83,13 +100,16 @@ def reward_of(tmp_path: pathlib.Path):
             make_rewards = make_classmate_rewards(
                 peers,
                 problems,
+                tokenizer=Letters(),
                 params=ClassmateParams(**params),
                 train=TrainParams(method=method, group_size=group_size),
                 seed=seed,
                 folder=folder,
             )
             rewards = make_rewards(make_verified_reward(golds, judge), judge)
-            return CalledReward(functions=rewards.functions, weights=rewards.weights)
+            return CalledReward(
+                functions=rewards.functions, weights=rewards.weights, held=rewards.held
+            )
 
         yield make
 

@@ -17,7 +17,7 @@ from pipeline_lib.records import Problem
 from pipeline_lib.systems.classmate.cut import (
     Chain,
     cut_chain,
-    draw_share,
+    draw_shares,
     first_leaks,
     split_steps,
 )
@@ -129,12 +129,21 @@ def test_a_share_depends_on_seed_step_and_problem_alone():
 
     The count is binomial with mean 100 and standard deviation 8.2.
     """
-    assert draw_share(SHARES, 5, step=3, problem_id="p") == draw_share(
-        SHARES, 5, step=3, problem_id="p"
-    )
-    drawn = [draw_share(SHARES, 5, step=3, problem_id=f"p{number}") for number in range(300)]
-    assert all(60 < drawn.count(share) < 140 for share in SHARES)
-    assert drawn != [draw_share(SHARES, 5, step=4, problem_id=f"p{n}") for n in range(300)]
+
+    def drawn(step):
+        return [
+            draw_shares(SHARES, 5, count=1, step=step, problem_id=f"p{number}")
+            for number in range(300)
+        ]
+
+    assert drawn(3) == drawn(3) != drawn(4)
+    assert all(60 < drawn(3).count([share]) < 140 for share in SHARES)
+
+
+def test_several_shares_are_distinct():
+    """All of them, where as many are asked for."""
+    found = draw_shares(SHARES, 5, count=len(SHARES), step=3, problem_id="p")
+    assert sorted(found) == sorted(SHARES)
 
 
 def values_after(numbers, step):

@@ -1,6 +1,7 @@
-"""Fusion of verified rewards and scores, and the blind bonus: numbers by hand, and laws."""
+"""Fusion of verified rewards and scores, and bonuses that a hash or chance deals: numbers by hand, and laws."""
 
 from collections import defaultdict
+from functools import partial
 from itertools import pairwise
 from statistics import fmean, pstdev
 
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.records import Problem
-from pipeline_lib.systems.classmate.fusion import BlindPath, Fused, fuse, hash_bonus
+from pipeline_lib.systems.classmate.fusion import (
+    DealtPath,
+    Fused,
+    deal_bonus,
+    deal_by_hash,
+    fuse,
+)
 from tests.unit.systems.classmate.scripted_peer import ScriptedPeer
 
 BASE = [1.0, 1.0, 0.0, 0.0]
@@ -202,13 +209,13 @@ def test_bounds_and_gaps(draw, aggregation, fusion):
 
 
 def path(prefix, problem="p", *, right=True):
-    return BlindPath(
+    return DealtPath(
         group=problem, right=right, first_step=prefix.partition("\n")[0], prefix=prefix
     )
 
 
 def deal(bonuses, paths, seed=7):
-    return hash_bonus(bonuses, paths, seed=seed)
+    return deal_bonus(bonuses, paths, partial(deal_by_hash, seed=seed))
 
 
 BONUS = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0])
@@ -293,10 +300,10 @@ def user_of(known, name="peer"):
     return ScriptedPeer(name=name, write=lambda prefix, _seed: known.get(prefix, "no"))
 
 
-def test_the_blind_reward_does_not_depend_on_which_prefix_a_peer_can_use(reward_of):
+def test_the_hashed_reward_does_not_depend_on_which_prefix_a_peer_can_use(reward_of):
     """Two right paths; one peer finishes the first alone, the other the second: 3/2 and 1, or 1 and 3/2.
 
-    With the blind bonus both peers give the same rewards: these two in the order of the hash.
+    With the hashed bonus both peers give the same rewards: these two in the order of the hash.
     """
 
     def rewards(known, bonus):
@@ -304,14 +311,14 @@ def test_the_blind_reward_does_not_depend_on_which_prefix_a_peer_can_use(reward_
 
     assert rewards(FIRST, "peers") == [1.5, 1.0]
     assert rewards(SECOND, "peers") == [1.0, 1.5]
-    assert rewards(FIRST, "blind") == rewards(SECOND, "blind")
-    assert sorted(rewards(FIRST, "blind")) == [1.0, 1.5]
+    assert rewards(FIRST, "hashed") == rewards(SECOND, "hashed")
+    assert sorted(rewards(FIRST, "hashed")) == [1.0, 1.5]
 
 
 @pytest.mark.parametrize(("aggregation", "expected"), [("mean", 1.25), ("max", 1.5)])
 def test_peers_that_use_different_prefixes(reward_of, aggregation, expected):
-    """One uses the first prefix, the other the second: b is 1/2 (max: 1) for both, so blindly as well."""
-    for bonus in ("peers", "blind"):
+    """One uses the first prefix, the other the second: b is 1/2 (max: 1) for both, so by the hash as well."""
+    for bonus in ("peers", "hashed"):
         peers = [user_of(FIRST, "x"), user_of(SECOND, "y")]
         reward = reward_of([*peers], [PROBLEM], keep=(0.5,), bonus=bonus, aggregation=aggregation)
         assert reward(DRAW) == [expected] * 2
@@ -321,6 +328,14 @@ def test_two_groups_of_one_problem_keep_their_own_bonuses(reward_of):
     """A short list of problems is drawn twice in a step; the peer finishes both paths of one group, none of the other."""
     paths = [*DRAW, ("p", "4-3=1\n1*2=2"), ("p", "4+2=6\n6-3=3")]
     reward = reward_of(
-        [user_of(FIRST | SECOND)], [PROBLEM], keep=(0.5,), bonus="blind", group_size=2
+        [user_of(FIRST | SECOND)], [PROBLEM], keep=(0.5,), bonus="hashed", group_size=2
     )
     assert reward(paths) == [1.5, 1.5, 0.0, 0.0]
+
+
+def test_a_shuffled_bonus_is_dealt_by_chance_among_equally_right_paths(reward_of):
+    """Of two right paths one has the bonus, either one over 20 draws; a wrong path keeps its own, 0."""
+    reward = reward_of([user_of(FIRST)], [PROBLEM], keep=(0.5,), bonus="shuffled", group_size=3)
+    draws = [reward([*DRAW, ("p", "4-3=1\n1*2=2")], step=step) for step in range(20)]
+    assert {tuple(draw) for draw in draws} == {(1.5, 1.0, 0.0), (1.0, 1.5, 0.0)}
+    assert reward([*DRAW, ("p", "4-3=1\n1*2=2")], step=3) == draws[3]

@@ -1,6 +1,7 @@
 """Problems and peers that are made, and the table of `benchmarks.classmate_arms`."""
 
 import pathlib
+from dataclasses import replace
 
 import pytest
 
@@ -9,9 +10,15 @@ from benchmarks.lib.seeds import over_seeds
 from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.classmate import ClassmateParams, MadePeerParams, PeerParams
-from pipeline_lib.params.paths import BootstrapParams, CountdownParams, PrepareParams
+from pipeline_lib.params.paths import (
+    BootstrapParams,
+    CountdownParams,
+    HopsParams,
+    PrepareParams,
+)
 from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.countdown import generate
+from pipeline_lib.problems.hops import splits
 from pipeline_lib.store.files import digest_file, write_json
 from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import Difference, Study
@@ -30,6 +37,7 @@ TINY = ClassmateParams(
         train_problems=20,
         test_problems=4,
         bootstrap_problems=20,
+        dataset="countdown",
         countdown=CountdownParams(num_numbers=3, test_number_sets=0),
     ),
     bootstrap=BootstrapParams(hidden_size=8, num_layers=1, num_heads=1, steps=1),
@@ -76,6 +84,18 @@ def test_peers_differ_in_their_tokens(tmp_path, tokenizer, pieces):
     loaded = load_tokenizer(str(tmp_path / "peer"))
     ids = loaded.encode("12", add_special_tokens=False)
     assert [loaded.decode([one]) for one in ids] == pieces
+
+
+def test_a_peer_learns_the_solutions_for_peers(tmp_path):
+    """The same weights as without the worked solutions, and others without the column."""
+    problems = splits(HopsParams(), seed=7, counts={"bootstrap": 40})["bootstrap"]
+    made = []
+    for change in ({}, {"solution": None}, {"columns": {}}):
+        folder = tmp_path / str(len(made))
+        changed = [replace(one, **change) for one in problems]
+        make_peer(changed, folder, RECIPES[0], TINY, seed=7, progress=lambda *_: None)
+        made.append(digest_file(folder / "model.safetensors"))
+    assert made[0] == made[1] != made[2]
 
 
 def test_peers_of_a_run_are_made_from_the_bootstrap_problems_alone(tmp_path):

@@ -44,7 +44,7 @@ def test_an_output_keeps_what_it_holds(tmp_path):
     ("train", "message"),
     [
         ({"lora": {"enabled": True, "quantize": "4bit"}}, "4bit|CUDA|GPU"),
-        ({"control": True}, "the control is classmate-plain"),
+        ({"control": True}, "the control is an arm"),
     ],
 )
 def test_settings_of_the_training_are_checked_first(monkeypatch, train, message):

@@ -93,6 +93,8 @@ def test_figures_of_a_draw(reward_of):
             "empty_prefix_rate": 1 / 4,
             "kept_steps": 3 / 4,
             "unique_share": 3 / 4,
+            "peer_tokens/x": 6,
+            "peer_tokens/y": 5,
         }
     )
 
@@ -327,6 +329,44 @@ def test_peers_answer_while_the_paths_are_judged(reward_of):
     assert reward.figures["failure_rate/x"] == 0
 
 
+def test_the_bonus_of_a_chain_is_the_mean_over_its_cuts(reward_of):
+    """After 2+3=5 the peer succeeds, after nothing it does not; the right chain has one prefix of each: b = 1/2."""
+    peer = adder()
+    reward = reward_of([peer], PROBLEMS, keep=(0.25, 0.5), cuts=2)
+    assert reward([("sum", RIGHT), ("sum", WRONG)]) == [1.25, 0.0]
+    assert {one.prefix for one in peer.calls[-1]} == {"", "2+3=5\n", "2*3=6\n"}
+    assert reward.figures["kept_steps"] == 1 / 2
+
+
+def test_credit_to_the_prefix_has_a_part_for_each_cut(reward_of, tmp_path):
+    """The verified reward, then it with the bonus of each cut alone; and how many tokens each prefix has.
+
+    Prefixes are empty or the first line with its line feed, six letters, in an order by chance.
+    """
+    reward = reward_of([adder()], PROBLEMS, keep=(0.25, 0.5), cuts=2, credit="prefix")
+    parts = reward.parts([("sum", RIGHT), ("sum", WRONG)])
+    assert reward.weights == [1.0, 0.0, 0.0]
+    held = reward.held()
+    assert parts[0] == [1.0, 0.0]
+    assert sorted(zip(held[0], (part[0] for part in parts[1:]), strict=True)) == [
+        (0, 1.0),
+        (6, 1.5),
+    ]
+    assert sorted(zip(held[1], (part[1] for part in parts[1:]), strict=True)) == [
+        (0, 0.0),
+        (6, 0.0),
+    ]
+    paths = read_json(tmp_path / "draws" / "step-000000.json")["paths"]
+    assert [path["cut"] for path in paths] == [0, 0, 1, 1]
+    assert [path["reward"] for path in paths] == [1.25, 0.0] * 2
+
+
+def test_credit_to_the_prefix_with_weight_zero_is_the_base_alone(reward_of):
+    """One part, as without peers."""
+    reward = reward_of([adder()], PROBLEMS, credit="prefix", classmate_reward_weight=0, **HALF)
+    assert (len(reward.functions), reward.held) == (1, None)
+
+
 def test_normalized_has_two_parts(reward_of):
     """Base and bonus, with the weights 1 and w; a bonus that no peer gave is None, which is neutral."""
     reward = reward_of([adder()], PROBLEMS, fusion="normalized", **HALF)
@@ -358,6 +398,23 @@ def test_methods_without_a_place_for_the_bonus_are_refused(fusion, train, messag
     """One line, which says what to set."""
     with pytest.raises(BadInputError, match=message) as error:
         check_method(ClassmateParams(fusion=fusion), TrainParams(**train))
+    assert "\n" not in str(error.value)
+    assert "set" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("classmate", "train", "message"),
+    [
+        ({}, {"method": "rloo"}, "credit=prefix pays tokens, and train.method=rloo"),
+        ({}, {"method": "ppo"}, "credit=prefix pays tokens"),
+        ({}, {"method": "grpo", "variant": "gspo"}, "variant=gspo whole paths"),
+        ({"fusion": "normalized"}, {"method": "grpo"}, "normalized beside credit=prefix"),
+    ],
+)
+def test_credit_to_the_prefix_needs_ratios_of_tokens(classmate, train, message):
+    """One line, which says what to set."""
+    with pytest.raises(BadInputError, match=message) as error:
+        check_method(ClassmateParams(credit="prefix", **classmate), TrainParams(**train))
     assert "\n" not in str(error.value)
     assert "set" in str(error.value)
 

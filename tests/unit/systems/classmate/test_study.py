@@ -1,5 +1,7 @@
 """Prefixes, series, contrasts and claims of an evaluation; success of peers by problem and set of paths, attempts."""
 
+from dataclasses import replace
+
 import pytest
 
 from pipeline_lib.errors import BadInputError
@@ -8,11 +10,18 @@ from pipeline_lib.params.classmate import ClassmateEvaluateParams, ClassmatePara
 from pipeline_lib.params.evaluate import EvaluateParams
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.records import FinishReason, Group, JudgedPath, Path, Problem, Provenance
+from pipeline_lib.store import manifests
+from pipeline_lib.store.files import write_json_lines
 from pipeline_lib.study.attempts import Cost
 from pipeline_lib.study.statistics.intervals import DifferenceFinding
 from pipeline_lib.study.study import Difference, Study
 from pipeline_lib.systems.classmate.cut import Prefix
-from pipeline_lib.systems.classmate.evaluation import chosen_controls, claims, gains
+from pipeline_lib.systems.classmate.evaluation import (
+    chosen_controls,
+    claims,
+    gains,
+    training_figures,
+)
 from pipeline_lib.systems.classmate.peer import HELD_OUT, TRAINING
 from pipeline_lib.systems.classmate.prefixes import (
     Asked,
@@ -30,6 +39,8 @@ from pipeline_lib.systems.classmate.study import (
     contrasts,
     policy_series,
 )
+from pipeline_lib.train.token_budget import Tokens
+from pipeline_lib.train.weights.policies import LOG_NAME, token_counts
 from pipeline_lib.verify.dispatch import judge_paths, open_verifier
 from tests.unit.study.judged_groups import judged_group
 
@@ -181,6 +192,50 @@ def test_gains_are_tested_in_two_families_over_each_control():
     assert found[0].seed_names == ("classmate", "difference", "plain", "actor", "other", "right")
 
 
+def test_the_headline_is_of_the_measure_and_against_the_policy_that_are_named():
+    """Accuracy against the other control, before all else."""
+    names = ("base", "plain", "chain", "actor")
+    given = replace(
+        judged(*(policy(name, {"p": "cw"}) for name in names), controls=("plain", "chain")),
+        headline="pass@1",
+        against="chain",
+    )
+    first = contrasts(given, {one.name: policy_series(one, given, (1,)) for one in given.policies})[
+        0
+    ]
+    assert (first.candidate.arm.base, first.reference.arm.base) == ("actor", "chain")
+    assert first.candidate.measure == "pass@1"
+    with pytest.raises(BadInputError, match="against=cain: is none of base, plain, chain"):
+        ClassmateEvaluateParams(against="cain").check_against(names)
+
+
+def test_votes_of_several_paths():
+    """maj@2 of two paths with one answer that is right, and with two answers: the first seen counts."""
+    made = policy_series(policy("plain", {"p": "cc", "q": "ww"}), judged(PLAIN), (1, 2))
+    [votes] = [one for one in made if one.measure == "maj@2"]
+    assert votes.values == {"p": 1.0, "q": 0.0}
+
+
+def log_of(folder, rewards, **columns):
+    """The folder of a policy after draws with these verified rewards."""
+    write_json_lines(folder / LOG_NAME, [{"reward": one, **columns} for one in rewards])
+    tokens = token_counts(Tokens(trained=30, drawn=30))
+    manifests.seal(folder, kind="model", key="k", counts=tokens)
+    return folder
+
+
+def test_what_a_training_took(tmp_path):
+    """The mean of ten draws is 1/2 after fifteen steps, as five of ten are right; a learned token is three passes.
+
+    30 + 3 x 30 tokens of the actor, and 7 of a peer in each of 20 draws.
+    """
+    folder = log_of(tmp_path, [0.0] * 10 + [1.0] * 10, **{"peer_tokens/x": 7})
+    found = training_figures(folder, 0.5)
+    assert found == {"steps": 20, "token_passes": 120 + 140, "steps_to_accuracy": 15}
+    assert training_figures(folder, 1.0)["steps_to_accuracy"] == 20
+    assert training_figures(tmp_path / "none", 0.5) == {}
+
+
 def test_several_shares_are_arms_beside_their_mean():
     """With one share the mean over all shares is the figure of that share."""
     one = judged(PLAIN)
@@ -247,7 +302,7 @@ def claimed(given, **changes):
     found = [
         difference(name, control, p) for control, own in given.items() for name, p in own.items()
     ]
-    return claims(study(*found, **changes), [*given], is_blind=False)
+    return claims(study(*found, **changes), [*given], is_control=False)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +354,7 @@ def test_many_held_out_peers_are_many_tests(p_values, gained):
 
 
 def test_the_title_is_no_gain_that_another_control_has_too():
-    """The headline's difference is a gain over plain training, but not over the blind bonus."""
+    """The headline's difference is a gain over plain training, but not over the hashed bonus."""
     both = claimed({"plain": {OTHER: 0.001}, "hashed": {OTHER: 0.9}})
     assert (
         both[0] == "No gain of actor (peer other) over every control in held-out peer (right paths)"
@@ -308,16 +363,16 @@ def test_the_title_is_no_gain_that_another_control_has_too():
 
 
 def test_a_gain_over_plain_training_alone_is_left_open():
-    """A blind bonus may gain as much; with both controls the sentence is not needed."""
+    """A dealt bonus may gain as much; with both controls the sentence is not needed."""
     gained = {OTHER: 0.001}
     assert any("compared with plain alone" in one for one in claimed({"plain": gained}))
     both = claimed({"plain": gained, "hashed": gained})
     assert not any("alone" in one for one in both)
 
 
-def test_a_policy_with_the_blind_bonus_is_called_so():
-    found = claims(study(difference(OTHER, "plain", 0.001)), ["plain"], is_blind=True)
-    assert "any steady preference" in found[-1]
+def test_a_policy_with_a_dealt_bonus_is_called_so():
+    found = claims(study(difference(OTHER, "plain", 0.001)), ["plain"], is_control=True)
+    assert "the peers did not give" in found[-1]
 
 
 @pytest.mark.parametrize(
@@ -336,9 +391,9 @@ def test_missing_scores_are_no_finding(missing, what):
 def test_nothing_solved_claims_nothing():
     """Neither a peer nor a policy is right anywhere."""
     found = [difference(name, "plain", 0.9, level=0.0) for name in (OTHER, ACCURACY)]
-    assert claims(study(*found), ["plain"], is_blind=False)[0].startswith("Nothing was solved")
+    assert claims(study(*found), ["plain"], is_control=False)[0].startswith("Nothing was solved")
     solved = [found[0], difference(ACCURACY, "plain", 0.9)]
-    assert claims(study(*solved), ["plain"], is_blind=False)[0].startswith("No significant gain")
+    assert claims(study(*solved), ["plain"], is_control=False)[0].startswith("No significant gain")
 
 
 PROBLEM = Problem(
@@ -382,24 +437,24 @@ def test_each_problem_gets_the_first_path_of_the_next_one():
     assert moved == [("p", "c\n"), ("q", "a\n")]
 
 
-ARMS = ["base", "plain", "blind", "w0.1", "w0.5"]
+ARMS = ["base", "plain", "hashed", "w0.1", "w0.5"]
 
 
 def test_without_names_they_are_all_between_the_first_and_the_last():
     """Of two policies the first is the control."""
-    assert chosen_controls(ARMS, ()) == ["plain", "blind", "w0.1"]
+    assert chosen_controls(ARMS, ()) == ["plain", "hashed", "w0.1"]
     assert chosen_controls(ARMS[:2], ()) == ["base"]
 
 
 def test_an_arm_that_is_not_named_is_no_control():
     """A gain with the weight 0.5 need not exceed that with 0.1."""
-    assert chosen_controls(ARMS, ("plain", "blind")) == ("plain", "blind")
+    assert chosen_controls(ARMS, ("plain", "hashed")) == ("plain", "hashed")
 
 
 @pytest.mark.parametrize(
     ("policies", "named", "message"),
     [
-        (ARMS, ("plian",), "--control plian: is none of base, plain, blind, w0.1"),
+        (ARMS, ("plian",), "--control plian: is none of base, plain, hashed, w0.1"),
         (ARMS, ("w0.5",), "--control w0.5: is none of"),
         (["base"], (), "base: one policy"),
     ],

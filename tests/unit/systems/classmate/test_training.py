@@ -37,6 +37,8 @@ FIGURES = {
     "empty_prefix_rate",
     "kept_steps",
     "unique_share",
+    "peer_tokens/base",
+    "peer_tokens/other",
 }
 
 
@@ -97,6 +99,20 @@ def test_a_weight_changes_what_is_learned(fusion, models, plain_grpo, tmp_path):
     peer = ScriptedPeer(name="x", write=adder)
     train(models, tmp_path / "out", Method.GRPO, [peer], classmate={"fusion": fusion})
     assert weights(tmp_path / "out") != weights(plain_grpo)
+
+
+@pytest.mark.parametrize("params", [{}, {"lora": {"enabled": True}, "micro_batch_size": 1}])
+def test_credit_decides_which_tokens_learn(params, models, tmp_path):
+    """A peer that continues sums alone, asked at two cuts: other weights by credit to the chain and to the prefix."""
+    made = {}
+    for credit in ("chain", "prefix"):
+        peer = ScriptedPeer(name="x", write=adder)
+        classmate = {"credit": credit, "keep": (0.25, 0.5), "cuts": 2}
+        train(models, tmp_path / credit, Method.GRPO, [peer], classmate=classmate, **params)
+        made[credit] = weights(tmp_path / credit)
+    assert made["prefix"] != made["chain"]
+    for line in log_of(tmp_path / "prefix"):
+        assert line["reward"] == pytest.approx(line["base_reward"])
 
 
 def test_normalized_logs_the_weighted_sum(models, plain_grpo, tmp_path):
@@ -225,7 +241,13 @@ def key(training):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"classmate_reward_weight": 0.1}, {"bonus": "blind"}, {"keep": (0.5,)}, {"top_p": 1.0}],
+    [
+        {"classmate_reward_weight": 0.1},
+        {"bonus": "hashed"},
+        {"credit": "prefix"},
+        {"keep": (0.5,)},
+        {"top_p": 1.0},
+    ],
 )
 def test_the_reward_belongs_to_a_training_with_peers_alone(key, changes):
     """Another weight, bonus, cut or decoding trains again with peers, and not without."""
@@ -270,12 +292,12 @@ def test_the_record_is_no_part_of_the_model(tmp_path):
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     before = model_identity(str(tmp_path))
     assert read_record(str(tmp_path)) is None
-    write_record(tmp_path, {"small": "abc"}, ClassmateParams(bonus="blind"))
+    write_record(tmp_path, {"small": "abc"}, ClassmateParams(bonus="hashed"))
     assert model_identity(str(tmp_path)) == before
     record = read_record(str(tmp_path))
     assert record is not None
     assert record.identities == {"small": "abc"}
-    assert record.is_blind
+    assert record.is_control
 
 
 @pytest.mark.parametrize(("weight", "is_refused"), [(0.5, True), (0.0, False)])

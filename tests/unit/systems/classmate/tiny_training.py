@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
+from pipeline_lib.engines.pretrained import load_tokenizer
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.classmate import ClassmateParams
 from pipeline_lib.params.paths import BootstrapParams, VerifyParams
@@ -85,6 +86,7 @@ def train(
     make_rewards = make_classmate_rewards(
         peers,
         PROBLEMS,
+        tokenizer=load_tokenizer(str(models / "base")),
         params=classmate_params,
         train=train_params,
         seed=5,
