@@ -5,7 +5,7 @@ The second name of an entity is its number and 100.
 
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter
+from pydantic import StrictInt, TypeAdapter
 
 from pipeline_lib.kinds.kind import Kind
 from pipeline_lib.verdicts import Status, Verdict
@@ -18,7 +18,7 @@ SECOND = 100
 class HopsGold:
     """The entity at the end."""
 
-    entity: int
+    entity: StrictInt
 
 
 _GOLD: TypeAdapter[HopsGold] = TypeAdapter(HopsGold)
@@ -45,7 +45,7 @@ HOPS = Kind(
     judge=_judge,
     answer_form=answer_form,
     show_gold=lambda gold: str(gold.entity),
-    read_line=lambda row: _GOLD.validate_python({"entity": row.get("entity")}, strict=True),
+    read_line=lambda row: _GOLD.validate_python({"entity": row.get("entity")}),
     write_line=lambda gold: {"entity": gold.entity},
     prose_questions=False,
 )

@@ -23,7 +23,8 @@ def test_a_table_leads_each_entity_to_one_other(drawn):
         assert chain[-1] == problem.gold.entity
         for name, one, other in zip(tables, chain, chain[1:], strict=False):
             assert found.setdefault((name, one), other) == other
-    assert len(found) == 4 * 32
+    # An entity that a table leads to itself is in no chain.
+    assert 4 * 32 - 12 < len(found) <= 4 * 32
 
 
 def test_the_share_of_the_second_notation(drawn):
