@@ -108,7 +108,7 @@ class ClassmateEvaluateParams(Section):
 
 
 def _made_peer(name: str, **sizes: Any) -> MadePeerParams:
-    return MadePeerParams(name=name, num_heads=4, steps=200, **sizes)
+    return MadePeerParams(name=name, num_heads=4, **sizes)
 
 
 class ClassmateParams(Section):
@@ -120,9 +120,9 @@ class ClassmateParams(Section):
     held_out: tuple[PeerParams, ...] = ()
     """Peers of the evaluation alone."""
     made_peers: tuple[MadePeerParams, ...] = (
-        _made_peer("small", hidden_size=48, num_layers=2),
-        _made_peer("wide", hidden_size=64, num_layers=2),
-        _made_peer("other", hidden_size=48, num_layers=3, held_out=True),
+        _made_peer("small", hidden_size=48, num_layers=2, steps=350),
+        _made_peer("wide", hidden_size=64, num_layers=2, steps=300),
+        _made_peer("other", hidden_size=48, num_layers=3, steps=350, held_out=True),
     )
     """Peers that the stages make where no peer of the training is named."""
     classmate_reward_weight: Annotated[float, Field(ge=0)] = 0.5
@@ -179,7 +179,7 @@ class ClassmateParams(Section):
         hidden_size=64,
         num_layers=2,
         num_heads=4,
-        steps=200,
+        steps=350,
         initializer_range=0.1,
         batch_size=128,
         lr=4e-3,
