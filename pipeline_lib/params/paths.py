@@ -50,7 +50,7 @@ class HopsParams(Section):
     tables: Annotated[int, Field(ge=1, le=26)] = 4
     second: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Share of the worked solutions with the second names."""
-    peer_second: Annotated[float, Field(ge=0, le=1)] = 0.05
+    peer_second: Annotated[float, Field(ge=0, le=1)] = 0.02
     """The same in the column of solutions for peers."""
 
 
