@@ -189,10 +189,10 @@ class ClassmateParams(Section):
         method=Method.GRPO,
         variant=Variant.GRPO,
         lr=3e-4,
-        steps=60,
+        steps=30,
         batch_size=32,
         warm_start_steps=0,
-        checkpoint_every=20,
+        checkpoint_every=10,
         control=False,
     )
     """Training of the actor."""
