@@ -39,7 +39,7 @@ def test_stages_that_verify_depend_on_judges_and_others_do_not():
         *("apr-conditions", "apr-rl", "apr-serial-rl", "apr-terse-rl", "apr-evaluate"),
         *("classmate-train", "classmate-plain", "classmate-evaluate"),
     }
-    assert using["gold checks"] == {"prepare", "classmate-peers"} | using["judges"]
+    assert using["gold checks"] == {"prepare", "classmate-peers", "apr-data"} | using["judges"]
 
 
 def test_trainings_and_data_do_not_depend_on_the_study():

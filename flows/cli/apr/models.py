@@ -54,7 +54,8 @@ def generate(
         reasonloop apr generate --output data/apr4 --set apr.data.countdown.num_numbers=4
     """
     loaded = params.load()
-    from pipeline_lib.systems.apr.data_folder import generate_data, own_data_set, trace_kinds  # noqa: PLC0415 - slow
+    from pipeline_lib.systems.apr.data_folder import generate_data, trace_kinds  # noqa: PLC0415 - slow
+    from pipeline_lib.systems.apr.own_data import own_data  # noqa: PLC0415 - as above
 
     with progress_bar("generate") as moved:
         manifest = generate_data(
@@ -62,7 +63,7 @@ def generate(
             output.resolve(),
             seed=loaded.seed,
             workers=workers,
-            prepare=own_data_set(loaded),
+            own=own_data(loaded),
             progress=moved,
         )
     counts = manifest.counts

@@ -6,6 +6,7 @@ sequence, and ``settings.json`` the params and the seed.
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
@@ -13,11 +14,9 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.apr import AprDataParams
 from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.params.whole import Params
 from pipeline_lib.problems.countdown import splits
 from pipeline_lib.process_pool import results_of
 from pipeline_lib.records import Problem, Row
-from pipeline_lib.sampling.splits import checked_splits
 from pipeline_lib.store import manifests, shards
 from pipeline_lib.store.files import read_checked, write_json, write_json_lines
 from pipeline_lib.store.folders import (
@@ -31,7 +30,6 @@ from pipeline_lib.store.manifests import MANIFEST_NAME, Manifest
 from pipeline_lib.systems.apr.countdown.lines import KINDS
 from pipeline_lib.systems.apr.countdown.traces import trace_rows
 from pipeline_lib.systems.apr.problem_lines import row_of_problem
-from pipeline_lib.systems.apr.task import on_own_task
 from pipeline_lib.systems.apr.words import parts, tried
 
 KIND = "adaptive-data"
@@ -55,9 +53,12 @@ class DataSettings(BaseModel, extra="forbid", frozen=True):
     """The data set of a task of one's own."""
 
 
-def own_data_set(params: Params) -> PrepareParams | None:
-    """The data set of a task of one's own that threads are trained on; None of the others."""
-    return on_own_task(params).prepare if params.apr.data.form == "tries" else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnData:
+    """Problems of a task of one's own."""
+
+    prepare: PrepareParams
+    draw: Callable[[], Mapping[Split, Sequence[Problem]]]
 
 
 def generate_data(  # noqa: PLR0913 - what the data depends on
@@ -66,7 +67,7 @@ def generate_data(  # noqa: PLR0913 - what the data depends on
     *,
     seed: int,
     workers: int,
-    prepare: PrepareParams | None = None,
+    own: OwnData | None = None,
     replaces: bool = False,
     progress: Progress = lambda _done, _total: None,
 ) -> Manifest:
@@ -74,13 +75,13 @@ def generate_data(  # noqa: PLR0913 - what the data depends on
 
     One call at a time may write to a folder: temporary files of a killed call are removed. The number of workers,
     processes, changes no byte of the result. With ``replaces`` data of other params or of another seed in ``output`` is
-    replaced, not refused. ``prepare`` is of `own_data_set`.
+    replaced, not refused. ``own`` is of `own_data`.
 
     Raises:
         BadInputError: ``output`` holds other files or other data, or the ranges hold too few distinct
             problems.
     """
-    settings = DataSettings(data=params, seed=seed, prepare=prepare)
+    settings = DataSettings(data=params, seed=seed, prepare=own.prepare if own else None)
     key = stage_key(__name__, params=settings.model_dump(mode="json"), inputs={})
     if not _is_unfinished(output):
         check_output_folder(output, kind=KIND)
@@ -93,7 +94,7 @@ def generate_data(  # noqa: PLR0913 - what the data depends on
                 f"{output}: holds data of other params, another seed or version; remove it, or choose "
                 "another --output"
             )
-    problems = _draw_problems(settings)
+    problems = own.draw() if own else _draw_problems(settings)
     remove_leftovers([output])
     # From here on the folder is of this data, finished or not.
     (output / MANIFEST_NAME).unlink(missing_ok=True)
@@ -131,9 +132,6 @@ def _draw_problems(settings: DataSettings) -> Mapping[Split, Sequence[Problem]]:
             split: parts.questions(params.parts, split=split, seed=settings.seed, count=count)
             for split, count in counts.items()
         }
-    if settings.prepare is not None:
-        found = checked_splits(settings.prepare, seed=settings.seed)
-        return {"test": found.test, "valid": found.bootstrap, "train": found.train}
     return splits(params.countdown, seed=settings.seed, counts=counts)
 
 

@@ -125,7 +125,7 @@ def check_run(run: Run, *, draws: bool) -> None:
             than there are; more children than are trained on; a named function that cannot be imported.
     """
     del draws  # the embedded engine is always installed
-    from pipeline_lib.systems.apr.task import load_named, on_own_task  # noqa: PLC0415 - read with every command
+    from pipeline_lib.systems.apr.task import load_named  # noqa: PLC0415 - read with every command
 
     params = run.params.apr
     data, rl = params.data, params.rl
@@ -135,7 +135,6 @@ def check_run(run: Run, *, draws: bool) -> None:
             f"apr.data.task={data.task} with apr.model.base={params.model.base}: questions in words are for a language "
             "model, searches for a model of their own; set both or none"
         )
-    on_own_task(run.params)
     for key in ("rollout", "grammar"):
         if rl.steps and (name := getattr(rl, key)) is not None:
             load_named(name, key=f"apr.rl.{key}")

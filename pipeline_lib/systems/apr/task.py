@@ -7,9 +7,6 @@ from typing import Any, Protocol
 from pipeline_lib.errors import BadInputError, reason_of
 from pipeline_lib.own.code import TASKS, find_function
 from pipeline_lib.own.program import imported
-from pipeline_lib.params.paths import PrepareParams
-from pipeline_lib.params.whole import Params
-from pipeline_lib.params_file import on_task
 from pipeline_lib.records import Problem
 from pipeline_lib.systems.apr.threads import Limits, Rollout, TextTokens, ThreadGrammar
 
@@ -103,20 +100,6 @@ def counts_of(rollout: Rollout) -> Row:
         },
         "events": {event.value: count for event, count in sorted((+rollout.events).items())},
     }
-
-
-def on_own_task(params: Params) -> Params:
-    """The params on the task of one's own that threads are trained on, if they are."""
-    data = params.apr.data
-    if data.form != "tries":
-        return params
-    prepare = PrepareParams(
-        dataset=data.task,
-        train_problems=data.train_problems,
-        test_problems=data.test_problems,
-        bootstrap_problems=data.valid_problems,
-    )
-    return on_task(params, prepare)
 
 
 def load_named(name: str, *, key: str) -> Any:

@@ -1,6 +1,7 @@
 """The stage of problems and traces."""
 
-from pipeline_lib.systems.apr.data_folder import generate_data, own_data_set
+from pipeline_lib.systems.apr.data_folder import generate_data
+from pipeline_lib.systems.apr.own_data import own_data
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_work
 
@@ -12,7 +13,7 @@ def make_data(run: Run) -> None:
         run.workspace.apr.data,
         seed=run.params.seed,
         workers=run.params.execution.workers,
-        prepare=own_data_set(run.params),
+        own=own_data(run.params),
         replaces=True,
         progress=lambda done, total: record_work(run.root, "apr-data", done=done, total=total),
     )

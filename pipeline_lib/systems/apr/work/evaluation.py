@@ -17,7 +17,7 @@ from pipeline_lib.systems.apr.model_record import (
     read_record,
     write_chosen,
 )
-from pipeline_lib.systems.apr.task import on_own_task
+from pipeline_lib.systems.apr.own_data import on_own_task
 from pipeline_lib.systems.apr.words.task import GATES
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event, step_recorder

@@ -3,8 +3,8 @@
 import pathlib
 
 from pipeline_lib.systems.apr.model_record import read_chosen
+from pipeline_lib.systems.apr.own_data import on_own_task
 from pipeline_lib.systems.apr.rl import train_by_rl
-from pipeline_lib.systems.apr.task import on_own_task
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import step_recorder
 from pipeline_lib.train.tracking.trackers import Trackers
