@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from pipeline_lib.errors import errors_at
 from pipeline_lib.params.paths import PrepareParams
 from pipeline_lib.params.whole import Params
 from pipeline_lib.params_file import on_task
@@ -21,7 +22,8 @@ def on_own_task(params: Params) -> Params:
         test_problems=data.test_problems,
         bootstrap_problems=data.valid_problems,
     )
-    return on_task(params, prepare)
+    with errors_at("apr.data.task"):
+        return on_task(params, prepare)
 
 
 def own_data(params: Params) -> OwnData | None:
