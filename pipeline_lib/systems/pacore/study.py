@@ -102,6 +102,8 @@ def pacore_study(  # noqa: PLR0913 - what is compared and how
         )
         for one in (retries.contrasts(synthesis) if retries else ())
     ]
+    # Serial retry at free length is a rival of every synthesis.
+    series += {str(one.reference.arm): one.reference for one in rivals}.values()
     study = make_study(
         "pacore",
         series,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from pipeline_lib.study.study import accuracies
 from pipeline_lib.systems.pacore.retries import Retries
 from pipeline_lib.systems.pacore.study import EvaluatedModel, pacore_study
 from tests.unit.systems.pacore.test_study import LOW, SETTINGS, problem
@@ -53,6 +54,13 @@ def test_several_at_once_are_as_many_as_draw_no_more(study):
     assert (arm.settings["paths"], arm.settings["tokens"]) == (2, 20)
     # Of the six pairs of a, one has none of the two short paths.
     assert parallel.of_reference == pytest.approx(5 / 6 / 2)
+
+
+def test_rivals_have_an_accuracy_with_its_cost(study):
+    """So that `reasonloop frontier` shows them beside other systems."""
+    found = {name: one.cost for name, one in accuracies(study).items() if "retry" in name}
+    assert len(found) == 3
+    assert found["serial retry"].drawn == (25 + (30 + 40 + 50 + 99) / 4) / 2
 
 
 def test_the_claim_names_all_three_axes(study):
