@@ -16,6 +16,7 @@ from pipeline_lib.errors import BadInputError
 from pipeline_lib.kinds.arc import ArcGold
 from pipeline_lib.kinds.code import CodeGold
 from pipeline_lib.kinds.countdown import CountdownGold
+from pipeline_lib.kinds.hops import HopsGold
 from pipeline_lib.kinds.math import MathGold
 from pipeline_lib.kinds.own import OwnGold
 from pipeline_lib.kinds.program import ProgramGold
@@ -76,6 +77,7 @@ def test_own_ids_are_kept_and_made_ids_are_of_the_content(tmp_path):
 GOLDS = {
     "math": ({"answer": "1/2"}, MathGold(answer="1/2")),
     "countdown": ({"numbers": [3, 5], "target": 8}, CountdownGold(numbers=(3, 5), target=8)),
+    "hops": ({"entity": 5}, HopsGold(entity=5)),
     "code": (
         {"entry_point": "f", "tests": "assert f(1) == 1"},
         CodeGold(entry_point="f", tests="assert f(1) == 1"),
