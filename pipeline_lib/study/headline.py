@@ -63,10 +63,16 @@ def change(one: Difference, level: float) -> str:
     )
 
 
+_IN_SENTENCES = {
+    "held-out peer": "success of a held-out peer",
+    "training peer": "success of a peer of the training",
+}
+
+
 def measured(one: Difference) -> str:
     """The measure, with the subset and the problem set where they are not the usual ones."""
     subset = "" if one.subset == ALL else f" ({one.subset})"
-    return f"{one.measure}{subset}{'' if one.set == MAIN else f' on {one.set}'}"
+    return f"{_IN_SENTENCES.get(one.measure, one.measure)}{subset}{'' if one.set == MAIN else f' on {one.set}'}"
 
 
 def _limits(one: Difference, study: Study) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Rivals of a synthesis: paths that try until they are right, one, or several at once of which the first that ends counts.
 
-A path is cut at the critical path of the synthesis. Several at once all stop when the first ends, and are as many as
-draw no more tokens than the synthesis.
+A path is cut at the critical path of the synthesis, or not at all. Several at once all stop when the first ends, and
+are as many as draw no more tokens than the synthesis.
 """
 
 import math
@@ -26,7 +26,8 @@ class Rival(StrEnum):
 
     FREE = "serial retry"
     CUT = "serial retry, cut"
-    PARALLEL = "parallel retry"
+    PARALLEL = "parallel retry, cut"
+    FIRST = "parallel retry"
 
 
 ATTEMPT_ARMS = {PLAIN: Rival.FREE.value, GREEDY: f"{Rival.FREE.value}, greedy"}
@@ -48,6 +49,7 @@ class Retries:
             Rival.FREE: (1, math.inf),
             Rival.CUT: (1, limit),
             Rival.PARALLEL: (self._most(drawn, limit), limit),
+            Rival.FIRST: (self._most(drawn, math.inf), math.inf),
         }
         for rival, (count, longest) in chosen.items():
             yield Contrast(
@@ -69,7 +71,9 @@ class Retries:
     def _series(self, rival: Rival, count: int, limit: float, against: Arm) -> Series:
         scored = {one.id: _scored(one, count, limit) for one in self.problems}
         of = {"for": against.base, "of": against.settings["model"]}
-        settings = {} if rival is Rival.FREE else {"tokens": limit, "paths": count, **of}
+        settings = {} if rival is Rival.FREE else {"paths": count, **of}
+        if limit < math.inf:
+            settings["tokens"] = limit
         return Series(
             arm=Arm(base=rival.value.partition(",")[0], settings={"model": MODEL, **settings}),
             measure="accuracy",
@@ -98,15 +102,17 @@ def _shortness(path: CandidatePath) -> float:
 
 def retry_claim(contrasts: Sequence[Contrast], differences: Sequence[Difference]) -> str:
     """One sentence on accuracy, critical path and drawn tokens; both are of `Retries.contrasts` for one synthesis."""
-    free, cut, parallel = differences
+    free, cut, parallel, first = differences
     own, alone = (
         float(np.mean([one.drawn for one in side.costs.values()]))
         for side in (contrasts[0].candidate, contrasts[0].reference)
     )
-    settings = contrasts[-1].reference.arm.settings
+    settings, uncut = (one.reference.arm.settings for one in contrasts[2:])
+    mean = np.mean([one.critical for one in contrasts[3].reference.costs.values()])
     return (
         f"At a critical path of {settings['tokens']} tokens {arm_in_words(free.arm)} has {percent(free.of_arm)}, one "
         f"serial retry {percent(cut.of_reference)}, {settings['paths']} parallel retries, which draw no more tokens, "
-        f"{percent(parallel.of_reference)}; at free length one serial retry has {percent(free.of_reference)} with "
-        f"{alone:.0f} drawn tokens instead of {own:.0f}."
+        f"{percent(parallel.of_reference)}. Without that limit {uncut['paths']} of no more drawn tokens have "
+        f"{percent(first.of_reference)} with a mean critical path of {mean:.0f}, and one serial retry "
+        f"{percent(free.of_reference)} with {alone:.0f} drawn tokens instead of {own:.0f}."
     )

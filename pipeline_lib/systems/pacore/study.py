@@ -24,7 +24,7 @@ from pipeline_lib.study.study import (
     make_study,
 )
 from pipeline_lib.systems.pacore.gates import Gate, gates_of
-from pipeline_lib.systems.pacore.retries import Retries, retry_claim
+from pipeline_lib.systems.pacore.retries import Retries, Rival, retry_claim
 from pipeline_lib.systems.pacore.trials import GREEDY, OTHER, PLAIN, JudgedProblem
 from pipeline_lib.systems.pacore.votes import (
     ARM_OF,
@@ -121,7 +121,8 @@ def pacore_study(  # noqa: PLR0913 - what is compared and how
     claims = [*_gate_claims(gates), *claims_of(study)]
     claims.append(_overview(first, study.differences[: len(first)]))
     if rivals:
-        claims.append(retry_claim(rivals[:3], study.differences[len(ordered) :][:3]))
+        of_first = study.differences[len(ordered) :][: len(Rival)]
+        claims.append(retry_claim(rivals[: len(Rival)], of_first))
     return study.with_claims(tuple(claims)), series
 
 

@@ -314,12 +314,12 @@ def claimed(given, **changes):
         (
             {OTHER: 0.001, ACCURACY: 0.9},
             {OTHER: 0.02, ACCURACY: 0.9},
-            "held-out peer (right paths) of actor (peer other)",
+            "success of a held-out peer (right paths) of actor (peer other)",
         ),
         (
             {OTHER: 0.001, ACCURACY: 0.9, ASKED: 0.001},
             {OTHER: 0.9, ACCURACY: 0.9, ASKED: 0.04},
-            "training peer (right paths) of actor (peer asked)",
+            "success of a peer of the training (right paths) of actor (peer asked)",
         ),
     ],
 )
@@ -349,7 +349,9 @@ def test_many_held_out_peers_are_many_tests(p_values, gained):
         difference(ACCURACY, "plain", 0.9),
         *(difference(f"{HELD_OUT} of {n}", "plain", p) for n, p in enumerate(p_values)),
     ]
-    expected = [f"held-out peer (right paths) of actor (peer {number})" for number in gained]
+    expected = [
+        f"success of a held-out peer (right paths) of actor (peer {number})" for number in gained
+    ]
     assert gains(study(*found), num_controls=1) == expected
 
 
@@ -357,7 +359,8 @@ def test_the_title_is_no_gain_that_another_control_has_too():
     """The headline's difference is a gain over plain training, but not over the hashed bonus."""
     both = claimed({"plain": {OTHER: 0.001}, "hashed": {OTHER: 0.9}})
     assert (
-        both[0] == "No gain of actor (peer other) over every control in held-out peer (right paths)"
+        both[0]
+        == "No gain of actor (peer other) over every control in success of a held-out peer (right paths)"
     )
     assert "10.0 points" in claimed({"plain": {OTHER: 0.001}})[0]
 
@@ -383,7 +386,7 @@ def test_missing_scores_are_no_finding(missing, what):
     """More than 1 % of a peer's continuations or of a policy's paths; the figures follow."""
     title, figures, *_ = claimed({"plain": {OTHER: 0.001}}, **missing)
     assert title == f"No finding: 25.0\N{NO-BREAK SPACE}% of the {what} have no score."
-    assert figures.startswith("Held-out peer (right paths) of actor (peer other) is")
+    assert figures.startswith("Success of a held-out peer (right paths) of actor (peer other) is")
     few = claimed({"plain": {OTHER: 0.001}}, **dict.fromkeys(missing, 0.01))
     assert few[0].startswith("Actor (peer other) gains")
 

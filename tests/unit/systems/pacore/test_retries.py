@@ -1,5 +1,6 @@
 """Paths that try until they are right, against a synthesis: by hand on two problems."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -49,17 +50,26 @@ def test_a_cut_path_counts_if_it_ends_in_time(study):
 def test_several_at_once_are_as_many_as_draw_no_more(study):
     """Two of a end after 10 (3 of 6 pairs) or 20 tokens, so they draw 30, and of b 40: 35 a problem. Three draw more:
     3 times 12.5 (3 of 4 begin with 10, one with 20) and 60."""
-    [parallel] = [one for name, one in rivals(study).items() if name.startswith("parallel retry")]
+    [parallel] = [one for name, one in rivals(study).items() if re.match("parallel.* tokens", name)]
     [arm] = [one for one in study.arms if one.name == parallel.reference]
     assert (arm.settings["paths"], arm.settings["tokens"]) == (2, 20)
     # Of the six pairs of a, one has none of the two short paths.
     assert parallel.of_reference == pytest.approx(5 / 6 / 2)
 
 
+def test_the_first_of_several_without_a_limit_counts_whenever_it_ends(study):
+    """Two at once would draw 33 tokens of a, 10 or 20 or 30 each, and 73 of b, above 40 a problem; so it is one."""
+    names = rivals(study).keys() & {
+        one.name for one in study.arms if one.settings.get("paths") == 1
+    }
+    [first] = [one for one in names if one.startswith("parallel retry") and "tokens" not in one]
+    assert rivals(study)[first].of_reference == 7 / 8
+
+
 def test_rivals_have_an_accuracy_with_its_cost(study):
     """So that `reasonloop frontier` shows them beside other systems."""
     found = {name: one.cost for name, one in accuracies(study).items() if "retry" in name}
-    assert len(found) == 3
+    assert len(found) == 4
     assert found["serial retry"].drawn == (25 + (30 + 40 + 50 + 99) / 4) / 2
 
 
@@ -68,6 +78,7 @@ def test_the_claim_names_all_three_axes(study):
     [claim] = [one for one in study.claims if "serial retry" in one]
     assert "critical path of 20 tokens" in claim
     assert "2 parallel retries" in claim
+    assert "1 of no more drawn tokens have 87.5" in claim
     assert "instead of 40" in claim
 
 
