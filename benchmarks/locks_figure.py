@@ -31,7 +31,7 @@ LINES = {
     "retries at once, the first counts": r"pacore: parallel retry .*(greedy|early)",
 }
 """Patterns of arms by the name of their line."""
-AXES = {"critical": "critical path in tokens", "drawn": "drawn tokens"}
+AXES = {"critical": "mean critical path in tokens", "drawn": "drawn tokens"}
 _COLORS = ("#7d858e", "#0b8f8f", "#8a6fc9", "#d4553f", "#c77d0a")
 _MARKERS = "soD^v"
 
@@ -81,7 +81,7 @@ def draw(points: Sequence[Mapping[str, Any]]) -> Figure:
             )
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.set_xlabel(f"{name} per problem")
+        axes.set_xlabel(f"{name} of a question")
         axes.yaxis.set_major_formatter(PercentFormatter(xmax=1))
     figure.axes[0].set_ylabel("all three locks opened")
     figure.legend(loc="outside lower center", ncols=3, fontsize=8)
