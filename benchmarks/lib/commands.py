@@ -12,7 +12,7 @@ from pipeline_lib.store.files import write_json
 def run_once(
     folder: pathlib.Path, name: str, *command: object, params: Mapping[str, object] | None = None
 ) -> None:
-    """Run a command unless it has ended well before; its log and what it used are in ``folder``.
+    """Run a command unless it has succeeded before; its log and its usage are written to ``folder``.
 
     Raises:
         ChildProcessError: the command failed.
@@ -26,5 +26,5 @@ def run_once(
 
 
 def usage_file(folder: pathlib.Path, name: str) -> pathlib.Path:
-    """What the command used; it exists once the command has ended well."""
+    """File with the CPU and wall seconds of a command; written when the command has succeeded."""
     return folder / f"{name}.used.json"

@@ -59,8 +59,8 @@ class Splits:
 def make_splits(params: PrepareParams, *, seed: int, gold_problem: GoldProblem) -> Splits:
     """Draw the three splits.
 
-    Countdown, word problems and look-ups are generated. Other data sets keep their official train and test splits if they have both;
-    otherwise their one split is divided, in the wanted proportion if it is too small. The test split
+    Countdown, word problems and look-ups are generated. Other data sets keep their official train and test splits if
+    they have both; otherwise their one split is divided, in the wanted proportion if it is too small. The test split
     holds whole ARC puzzles. The bootstrap split is taken from the problems that the train split leaves,
     of which there may be none. Problems with a reason by ``gold_problem`` are removed and counted.
 

@@ -1,4 +1,7 @@
-"""Supervised training of a model of threads: a small Llama from scratch, or a language model, on the traces of one kind, as token rows."""
+"""Supervised training of a model of threads on the traces of one kind, as token rows.
+
+The model is a small Llama from scratch, or a language model.
+"""
 
 import itertools
 import pathlib

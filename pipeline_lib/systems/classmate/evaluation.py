@@ -208,7 +208,7 @@ _WINDOW = 10
 
 
 def training_figures(model: pathlib.Path, accuracy: float) -> dict[str, int | None]:
-    """What the online training of a policy took, by its log and its manifest; empty without one.
+    """Steps and token passes of the online training of a policy, from its log and its manifest; empty without one.
 
     ``steps_to_accuracy`` are the steps until the mean verified reward of the last draws is ``accuracy``, None if it never
     is. ``token_passes`` are forward passes of a token in the actor and its peers; a learned token counts as three.

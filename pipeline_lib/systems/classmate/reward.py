@@ -242,7 +242,7 @@ class ClassmateReward:
         return fused
 
     def _deal(self, step: int) -> Deal | None:
-        """How a control deals the peers' bonuses; None: the paths keep their own."""
+        """The function by which a control reassigns the peers' bonuses among paths; None for no control."""
         seed = self.peer_query.seed
         if self.params.bonus == "hashed":
             return partial(deal_by_hash, seed=seed)

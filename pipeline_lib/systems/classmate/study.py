@@ -66,7 +66,7 @@ class Policy:
     seen: frozenset[str] = frozenset()
     """Ids of evaluated problems that its training saw."""
     training: Mapping[str, float | None] = field(default_factory=dict)
-    """What its training took."""
+    """Steps, token passes and steps to an accuracy of its training."""
 
     def arm(self, **settings: Setting) -> Arm:
         """Its arm."""
