@@ -174,19 +174,20 @@ def elect_each(
 ) -> NDArray[np.float64]:
     """`elect` in each of S sets of K candidates; the answer ``num_answers`` stands for none."""
     order_SK = weights_SK.argsort(axis=1)
-    rows_SK = np.arange(len(answers_SK))[:, None]
-    sorted_SK = answers_SK[rows_SK, order_SK]
-    votes_SA = np.zeros((len(answers_SK), num_answers + 1))
+    shape = len(answers_SK), num_answers + 1
+    cells_SK = np.arange(shape[0])[:, None] * shape[1] + answers_SK
     # Sums in ascending order: the winner must not depend on the order of the candidates.
-    np.add.at(votes_SA, (rows_SK, sorted_SK), weights_SK[rows_SK, order_SK])
-    voters_SA = np.zeros_like(votes_SA)
-    np.add.at(voters_SA, (rows_SK, sorted_SK), 1)
+    sorted_N, ascending_N = (
+        np.take_along_axis(each_SK, order_SK, axis=1).ravel() for each_SK in (cells_SK, weights_SK)
+    )
+    votes_SA = np.bincount(sorted_N, ascending_N, minlength=math.prod(shape)).reshape(shape)
+    voters_SA = np.bincount(sorted_N, minlength=math.prod(shape)).reshape(shape)
     has_votes_SA = voters_SA > 0
     has_votes_SA[:, num_answers] &= ~has_votes_SA[:, :num_answers].any(axis=1)
     votes_SA[~has_votes_SA] = -math.inf
     leads_SA = has_votes_SA & (votes_SA == votes_SA.max(axis=1, keepdims=True))
     chances_SA = leads_SA / leads_SA.sum(axis=1, keepdims=True) / np.maximum(voters_SA, 1)
-    chances_SK: NDArray[np.float64] = chances_SA[rows_SK, answers_SK]
+    chances_SK: NDArray[np.float64] = chances_SA.ravel()[cells_SK]
     return chances_SK
 
 
@@ -278,7 +279,7 @@ def subsets_of(count: int, size: int, *, max_subsets: int, seed: int) -> NDArray
     if math.comb(count, size) <= max_subsets:
         return np.array(list(itertools.combinations(range(count), size)))
     generator = child_generator(seed, "subsets", size)
-    return generator.permuted([list(range(count))] * max_subsets, axis=1)[:, :size]
+    return generator.permuted(np.tile(np.arange(count), (max_subsets, 1)), axis=1)[:, :size]
 
 
 def mean_longest(tokens: Sequence[int], size: int) -> float:

@@ -5,6 +5,7 @@ to white space: two forms of one number are two answers, because merging them by
 the gold would leak the label. Paths without an answer do not vote. Ties are split evenly.
 """
 
+import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -55,12 +56,19 @@ def win_chances(counts: Sequence[int], *, num_silent: int, k: int) -> list[float
     Returns:
         Probabilities. Their sum is 1 minus the probability of a subset without any answer.
     """
+    wins = _wins(tuple(sorted(counts)), num_silent, k)
+    return [wins[own] for own in counts]
+
+
+@functools.cache
+def _wins(counts: tuple[int, ...], num_silent: int, k: int) -> dict[int, float]:
+    """Probability to win by number of paths; answers with equal numbers win equally often."""
     subsets = math.comb(sum(counts) + num_silent, k)
     paths, wins = Counter(counts), {}
-    for own in paths:  # answers with equal numbers of paths win equally often
+    for own in paths:
         rivals = [*(paths - Counter([own])).elements()]
-        wins[own] = _share_of_wins(own, rivals, num_silent=num_silent, k=k)
-    return [wins[own] / subsets for own in counts]
+        wins[own] = _share_of_wins(own, rivals, num_silent=num_silent, k=k) / subsets
+    return wins
 
 
 def _normalised(answer: str | None) -> str | None:

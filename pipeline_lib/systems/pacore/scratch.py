@@ -10,11 +10,11 @@ import pathlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from statistics import fmean
 
 from pipeline_lib.determinism import deterministic, trainer_seed
-from pipeline_lib.engines.chat_model import ChatFormat
+from pipeline_lib.engines.chat_model import ChatFormat, Conversation
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.pretrained import chat_format_of, load_tokenizer
 from pipeline_lib.engines.tokens import COMPACT_TEMPLATE
@@ -168,7 +168,7 @@ def train(
     run_phases([token_phase("scratch", rows, plan, params.sft)], base, output, context=context)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _Rows:
     """Rows {prompt, completion, weights} of a training."""
 
@@ -177,6 +177,15 @@ class _Rows:
     chat_format: ChatFormat
     seed: int
     retries: bool
+
+    @cached_property
+    def _asked(self) -> list[tuple[Conversation, str, Tries]]:
+        """Of each problem its messages, the prompt of a plain path, and its tries."""
+        found: list[tuple[Conversation, str, Tries]] = []
+        for problem, tries in self.problems:
+            messages = conversation(problem, self.chat_format)
+            found.append((messages, self.chat_format.render(messages), tries))
+        return found
 
     def steps(self, lengths_of: Callable[[Sequence[Row]], list[int]]) -> Iterator[list[Row]]:
         """The rows of each step; all of one number of references count as the first of them, by ``lengths_of``.
@@ -205,7 +214,7 @@ class _Rows:
 
     def _row(self, draw: random.Random, number: int) -> Row:
         """A plain path, or a synthesis of a ``number`` of references."""
-        problem, tries = draw.choice(self.problems)
+        asked, prompt, tries = draw.choice(self._asked)
         rate = draw.uniform(self.params.hits_low, self.params.hits_high)
         references = [
             [_pick(draw, part, is_right=draw.random() < rate) for part in tries]
@@ -222,9 +231,10 @@ class _Rows:
             ]
         else:
             target = [draw.choice(part) for part in tries]
-        asked = conversation(problem, self.chat_format)
-        shown = [(place, text_of(one)) for place, one in enumerate(references)]
-        prompt = self.chat_format.render(synthesis_prompt(asked, shown, self.chat_format))
+        if references:
+            shown = [(place, text_of(one)) for place, one in enumerate(references)]
+            messages = synthesis_prompt(asked, shown, self.chat_format)
+            prompt = self.chat_format.render(messages)
         return {
             "prompt": prompt,
             "completion": text_of(target),
