@@ -56,7 +56,10 @@ def compute_curves(run: Run, policy: Studied) -> None:
         planned = [plan_part(part) for part in searches]
         wanted = not all(is_searched(shard) for shards in planned for shard in shards)
         # One engine for all searches: starting a server takes longer than a search.
-        with endpoint_for(run.params.serve, run.root, model=drawn.model, wanted=wanted) as endpoint:
+        in_ray = run.params.execution.runner == "ray"
+        with endpoint_for(
+            run.params.serve, run.root, model=drawn.model, wanted=wanted, in_ray=in_ray
+        ) as endpoint:
             for shards in planned:
                 _search(run, [shard.at(endpoint) for shard in shards])
         for shards in planned:
@@ -88,7 +91,8 @@ def _measure(run: Run, shards: list[ComputeShard]) -> None:
     in_flight = shards_in_flight(execution)
     rescored = any(shard.draw.rescored for shard in shards)
     asking = asking_for(execution, "sample" if rescored else "verify", uses_gpu=rescored)
-    with gpu_slot(wanted=rescored), asking:
+    # In workers of Ray on a GPU that Ray has assigned.
+    with gpu_slot(wanted=rescored and execution.runner == "thread"), asking:
         measured = map_bounded(measure_shard, shards, in_flight=in_flight)
     seal_measures(measured)
 

@@ -79,5 +79,5 @@ def report(run: Run) -> None:
 
 def run_post_training(run: Run) -> None:
     """Run the loop on the runner of the params."""
-    with cluster(run.params.execution, run.root):
+    with cluster(run.params.execution, run.root, processes=LOOP.num_processes(run.params)):
         post_training.with_options(task_runner=task_runner(run.params.execution))(run)

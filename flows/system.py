@@ -46,10 +46,12 @@ def run_system(system: System, run: Run) -> None:
         name=system.name, flow_run_name=f"{system.name}-{system.labels(run.params)[0]}"
     )
     params, execution = run.params, run.params.execution
-    if not any(stage.beside or stage.is_fanned_out(params) for stage in system.stages):
+    if system.num_processes(params) == 1 and not any(
+        stage.beside or stage.is_fanned_out(params) for stage in system.stages
+    ):
         named(system.name, run)
         return
-    with cluster(execution, run.root):
+    with cluster(execution, run.root, processes=system.num_processes(params)):
         if any(stage.asks_peers for stage in system.stages):
             from flows.ray.classmate_peers import check_peers  # noqa: PLC0415 - for such systems alone
 
@@ -63,8 +65,9 @@ def run_stage(name: str, run: Run) -> None:
     Heartbeats only for such stages and trainings, since their thread delays the end by up to 1 s.
     """
     stage, execution = SYSTEM_OF[name].stage(name), run.params.execution
-    if stage.is_fanned_out(run.params):
-        with cluster(execution, run.root):
+    count = stage.processes(run.params)
+    if stage.is_fanned_out(run.params) or count > 1:
+        with cluster(execution, run.root, processes=count):
             one_stage.with_options(task_runner=task_runner(execution))(name, run)
         return
     no_heartbeats = temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None})

@@ -52,6 +52,10 @@ class Faults:
             raise BadInputError(" | ".join(self._found))
 
 
+class GivenUpError(ReasonloopError):
+    """Something was lost as often as the params allow; a further attempt is for the user to make."""
+
+
 class CorruptArtifactError(BadInputError):
     """A file on disk differs from its manifest."""
 

@@ -1,46 +1,50 @@
-"""The global concurrency limit `gpu` of the Prefect server: one slot per GPU of this machine.
+"""Global concurrency limits of the Prefect server, one for each GPU, by the GPU's own id.
 
-A step holds as many slots as it sees GPUs, so that two steps share none, in one run or in two. The server
-takes slots back some minutes after their holder has died.
+A step holds the GPUs that it sees: all of the machine in the flow's process, its own in a worker of Ray. So two steps
+share none, in one run or in two, and steps on different GPUs do not wait for each other. The server takes slots back
+some minutes after their holder has died.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from prefect import get_client
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
-from pipeline_lib.engines.gpus import visible_gpus
+from pipeline_lib.engines.gpus import gpu_ids, visible_gpus
 
-LIMIT = "gpu"
+
+def machine_gpus() -> int:
+    """GPUs of this machine that the run sees."""
+    return visible_gpus()
 
 
 @contextmanager
-def gpu_slot(*, wanted: bool) -> Iterator[None]:
-    """Wait for the visible GPUs and hold them for the block; without one, or unless ``wanted``, do nothing.
+def gpu_slot(*, wanted: bool, gpus: Sequence[int] | None = None) -> Iterator[None]:
+    """Wait for GPUs and hold them for the block; without one, or unless ``wanted``, do nothing.
 
-    Not re-entrant: the second call of one step would wait for the first.
+    ``gpus`` are numbers of visible ones; None: all of them. Not re-entrant: the second call of one step would wait for
+    the first.
     """
-    gpus = visible_gpus() if wanted else 0
-    if gpus == 0:
+    ids = gpu_ids() if wanted else []
+    limits = [f"gpu {one}" for number, one in enumerate(ids) if gpus is None or number in gpus]
+    if not limits:
         yield
         return
-    _make_limit(gpus)
+    for limit in limits:
+        _make_limit(limit)
     # A renewal that fails must not end a training of days: at worst two steps share a GPU.
-    with concurrency(LIMIT, occupy=gpus, strict=True, raise_on_lease_renewal_failure=False):
+    with concurrency(limits, occupy=1, strict=True, raise_on_lease_renewal_failure=False):
         yield
 
 
-def _make_limit(gpus: int) -> None:
-    """Create the limit, or raise it to ``gpus``, with less of which the step would wait forever."""
+def _make_limit(name: str) -> None:
     with get_client(sync_client=True) as client:
         try:
-            limit = client.read_global_concurrency_limit_by_name(LIMIT).limit
+            client.read_global_concurrency_limit_by_name(name)
         except ObjectNotFound:
-            limit = 0
-        if limit < gpus:
             try:
-                client.upsert_global_concurrency_limit_by_name(LIMIT, gpus)
+                client.upsert_global_concurrency_limit_by_name(name, 1)
             except ObjectAlreadyExists:  # another run was faster
-                _make_limit(gpus)
+                return

@@ -3,9 +3,11 @@
 from prefect import task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
+from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.systems.loop import benchmark, evaluate, report, sample, verify
 from pipeline_lib.systems.loop.draw import Draw, Shard
 from pipeline_lib.systems.stage import Run
+from tasks.gpu import gpu_slot
 from tasks.policies import PLAN, SHARD
 
 plan_evaluation = task(**PLAN, name="plan_evaluation", task_run_name="plan-evaluation")(
@@ -33,8 +35,10 @@ compare_policies = task(**PLAN, name="compare_policies", task_run_name="compare-
 
 @task(**SHARD, task_run_name="sample-{shard.draw.seed_name}-shard-{shard.index:03d}")
 def sample_shard(shard: Shard[Draw]) -> Shard[Draw]:
-    """Draw one shard."""
-    sample.sample(shard)
+    """Draw one shard, on a GPU of its own in a worker of Ray."""
+    execution, engine = shard.draw.run.params.execution, engine_named(shard.draw.serve.engine)
+    with gpu_slot(wanted=engine.in_process and execution.runner == "ray"):
+        sample.sample(shard)
     return shard
 
 

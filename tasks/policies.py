@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from prefect.cache_policies import NO_CACHE, CachePolicy
 
-from pipeline_lib.errors import BadInputError, BudgetReachedError
+from pipeline_lib.errors import BadInputError, BudgetReachedError, GivenUpError
 
 
 class Policy(TypedDict):
@@ -22,10 +22,10 @@ class Policy(TypedDict):
 
 
 def is_worth_a_retry(_task: Any, _run: Any, state: Any) -> bool:
-    """False for bad input and a used-up budget; any other failure may be transient."""
+    """False for bad input, a used-up budget and what was attempted as often as allowed; others may be transient."""
     try:
         state.result()
-    except (BadInputError, BudgetReachedError):
+    except (BadInputError, BudgetReachedError, GivenUpError):
         return False
     except Exception:  # noqa: BLE001 - any other failure is retried
         return True

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.engines.identity import Endpoint
 from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.running_engine import serving_engine
@@ -21,18 +22,24 @@ def draws_in_workers(serve: ServeParams) -> bool:
 
 @contextmanager
 def endpoint_for(
-    serve: ServeParams, root: pathlib.Path, *, model: str, wanted: bool
+    serve: ServeParams, root: pathlib.Path, *, model: str, wanted: bool, in_ray: bool
 ) -> Iterator[Endpoint | None]:
     """Yield the endpoint of ``model``; None if workers sample in process or ``wanted`` is False.
 
-    Holds the slot of the GPU for the block, whichever process has the model.
+    Holds for the block the GPUs of a server, and those of threads that draw; workers ``in_ray`` hold their own.
 
     Not a task: the engine is a child of the flow's process and outlives single tasks.
     """
-    external = engine_named(serve.engine).is_external
-    with gpu_slot(wanted=wanted and not external):
+    elsewhere = engine_named(serve.engine).is_external or (in_ray and draws_in_workers(serve))
+    with gpu_slot(wanted=wanted and not elsewhere, gpus=serve.gpus):
         if draws_in_workers(serve) or not wanted:
             yield None
+            if wanted and not in_ray and visible_gpus():
+                from pipeline_lib.engines.embedded.embedded_engine import (  # noqa: PLC0415 - seconds to import
+                    release_engine,
+                )
+
+                release_engine()  # of threads, before a training takes the memory
             return
         with serving_engine(serve, model=model, log_folder=root / LOGS) as engine:
             yield engine.endpoint

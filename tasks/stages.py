@@ -22,18 +22,21 @@ def do_stage(stage: Stage, run: Run, work: Callable[[Run], None] | None = None) 
 def stage_task(stage: Stage) -> Task[[Stage, Run], None]:
     """The task of ``stage``, with the policy for trainings or for other work."""
     policy = TRAINING if stage.trains else PLAN
-    round_name = "-round-{run.round_number}" if stage.in_rounds else ""
-    return task(**policy, name=stage.name, task_run_name=f"{stage.name}{round_name}")(do_stage)
+    return task(**policy, name=stage.name, task_run_name=_run_name(stage))(do_stage)
 
 
 def training_task(stage: Stage, work: Callable[[Run], None]) -> Task[[Run], None]:
-    """The task of a training whose ``work`` is bound to what is no parameter for Prefect, as peers."""
+    """The task of a training whose ``work`` is bound to what is no parameter for Prefect, as peers or processes."""
 
-    @task(**TRAINING, name=stage.name, task_run_name=stage.name)
+    @task(**TRAINING, name=stage.name, task_run_name=_run_name(stage))
     def train(run: Run) -> None:
         do_stage(stage, run, work)
 
     return train
+
+
+def _run_name(stage: Stage) -> str:
+    return f"{stage.name}-round-{{run.round_number}}" if stage.in_rounds else stage.name
 
 
 def on_gpu() -> bool:

@@ -104,7 +104,10 @@ def draw_each(draws: Iterable[Draw]) -> None:
         started = not (draws_in_workers(own[0].serve) or own[0].sample.drawn_by_server)
         several = len(own) > 1 and started
         wanted = several and not all(shard.done for draw in own for shard in plan_sampling(draw))
-        with endpoint_for(own[0].serve, run.root, model=model, wanted=wanted) as endpoint:
+        in_ray = run.params.execution.runner == "ray"
+        with endpoint_for(
+            own[0].serve, run.root, model=model, wanted=wanted, in_ray=in_ray
+        ) as endpoint:
             for draw in own:
                 sample_and_verify(replace(draw, endpoint=endpoint))
 
@@ -145,6 +148,7 @@ def _drawn(draw: Draw, draw_all: DrawAll) -> list[Shard[Draw]]:
         draw.run.root,
         model=draw.model,
         wanted=not all(shard.done for shard in shards),
+        in_ray=draw.run.params.execution.runner == "ray",
     ) as endpoint:
         return draw_all([shard.at(endpoint) for shard in shards])
 

@@ -2,14 +2,14 @@
 
 import pkgutil
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 from prefect.futures import PrefectFuture
 
 from flows.parallel.fan_out import result_of
 from flows.ray.runners import asking_for, has_spare_worker, ray_gpus
 from pipeline_lib.systems.stage import Run, Stage, System
-from tasks.stages import on_gpu, stage_task
+from tasks.stages import on_gpu, stage_task, training_task
 
 OWN: Mapping[str, str] = {
     "sample": "flows.parallel.draws:sample_round",
@@ -75,14 +75,23 @@ class StageRunner:
     def do_task(self, name: str) -> None:
         """Do a stage that is one task; a training in a worker where Ray has GPUs."""
         stage = self._system.stage(name)
-        if stage.trains and self._in_worker:
+        if stage.processes(self._run.params) > 1:
+            from flows.ray.training import train_on_processes  # noqa: PLC0415 - seconds to import
+
+            training_task(stage, partial(train_on_processes, stage))(self._run)
+        elif stage.trains and self._in_worker:
             result_of(self._submitted(stage))
         else:
             stage_task(stage)(stage, self._run)
 
     def begin_beside(self, name: str) -> None:
         """Begin the stages that may run beside a stage, if there is a spare worker."""
-        beside = [stage for stage in self._system.stages if stage.beside == name]
+        beside = [
+            stage
+            for stage in self._system.stages
+            # Those of several processes take the workers one after another.
+            if stage.beside == name and stage.processes(self._run.params) == 1
+        ]
         if beside and self._has_spare_worker:
             self._begun |= {stage.name: self._submitted(stage) for stage in beside}
 

@@ -121,6 +121,12 @@ def num_gpus() -> float:
     return float(ray.cluster_resources().get("GPU", 0))  # type: ignore[no-untyped-call]
 
 
+def train_gpus(execution: ExecutionParams) -> float:
+    """GPUs of one training process."""
+    wanted = execution.resources.train.num_gpus
+    return float(num_gpus() > 0) if wanted is None else wanted
+
+
 def check_nodes(root: pathlib.Path, api_url: str) -> None:
     """Ask every node for what it sees.
 
@@ -168,8 +174,10 @@ def _report(name: str, reference: Any) -> str | None:
     return problem
 
 
-def check_resources(execution: ExecutionParams) -> None:
-    """Check that some node can give what each kind of task takes; Ray would wait for ever.
+def check_resources(execution: ExecutionParams, *, processes: int = 1) -> None:
+    """Check that some node can give what each kind of task takes, and all what a training of ``processes`` does.
+
+    Ray would wait for ever.
 
     Raises:
         BadInputError: none can.
@@ -182,6 +190,17 @@ def check_resources(execution: ExecutionParams) -> None:
         ("train", kinds.train),
     ):
         _check_given(f"execution.resources.{kind}", wanted, nodes)
+    train = kinds.train
+    taken = {"CPU": train.num_cpus, "GPU": train_gpus(execution)}
+    room = sum(
+        min([processes, *(int(node.get(name, 0) // n) for name, n in taken.items() if n)])
+        for node in nodes
+    )
+    if room < processes:
+        raise BadInputError(
+            f"a training of {processes} processes: Ray has room for {room} (execution.resources.train: "
+            f"{train.num_cpus:g} CPUs and {taken['GPU']:g} GPUs each); set fewer, or add a node"
+        )
 
 
 def _check_given(key: str, wanted: TaskResources, nodes: Sequence[Mapping[str, float]]) -> None:

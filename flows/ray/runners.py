@@ -4,6 +4,7 @@ Of `flows`, only this module and its siblings import Ray.
 """
 
 import importlib
+import math
 import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from flows.server.server import LOOPBACK
 from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.environment import environment
 from pipeline_lib.params.whole import ExecutionParams
+from tasks.gpu import machine_gpus
 
 SHARDS_PER_WORKER = 2
 """One in work and one queued."""
@@ -108,11 +110,13 @@ def shards_in_flight(execution: ExecutionParams) -> int:
 
 
 @contextmanager
-def cluster(execution: ExecutionParams, root: pathlib.Path | None = None) -> Iterator[None]:
+def cluster(
+    execution: ExecutionParams, root: pathlib.Path | None = None, *, processes: int = 1
+) -> Iterator[None]:
     """Hold one Ray for all subflows of a run, so that its workers and their imports are kept.
 
     The nodes of a running cluster must share the workspace ``root``; None: no task of a flow runs there, and no Prefect
-    server is needed.
+    server is needed. ``processes`` are of its largest training, for which a Ray on this machine has CPUs.
 
     Raises:
         BadInputError: no node can give what `execution.resources` asks for.
@@ -133,10 +137,12 @@ def cluster(execution: ExecutionParams, root: pathlib.Path | None = None) -> Ite
     from flows.ray import nodes  # noqa: PLC0415 - thread runs need no Ray
 
     check_ray_address(execution)
-    with _connected(execution):
+    needed = math.ceil(processes * execution.resources.train.num_cpus) if processes > 1 else 0
+    roomy = execution.model_copy(update={"workers": max(execution.workers, needed)})
+    with _connected(roomy):
         if root and ray_address(execution):
             nodes.check_nodes(root, api_url)
-        nodes.check_resources(execution)
+        nodes.check_resources(execution, processes=processes)
         with nodes.ray_watched(execution):
             yield
 
@@ -186,7 +192,8 @@ def _ray_options(execution: ExecutionParams) -> dict[str, Any]:
     environment_of_workers["worker_process_setup_hook"] = "flows.ray.node_probe.import_packages"
     return {
         "runtime_env": environment_of_workers,
-        "num_cpus": execution.workers,
+        # A shard on a GPU takes a CPU, and its verdicts another.
+        "num_cpus": max(execution.workers, 2 * machine_gpus()),
         "include_dashboard": False,
         "_node_ip_address": LOOPBACK,
     }

@@ -208,9 +208,13 @@ class AprParams(Section):
     sft: AprSftParams = AprSftParams()
     rl: AprRlParams = AprRlParams()
     evaluate: AprEvaluateParams = AprEvaluateParams()
+    processes: Count = 1
+    """Of each training, on Ray, with a share of every batch each; the result is the same up to rounding."""
 
     @override
     def faults(self) -> Iterator[str]:
+        if self.rl.prompts % self.processes:
+            yield f"processes={self.processes}; does not divide rl.prompts={self.rl.prompts}"
         if self.rl.rollouts == "endpoint" and not self.model.lora.enabled:
             yield (
                 "rl.rollouts=endpoint: an engine takes adapters alone between steps; set model.lora.enabled=true, or "

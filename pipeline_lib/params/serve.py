@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 from typing_extensions import override
 
-from pipeline_lib.params.sections import Count, Positive, Section
+from pipeline_lib.params.sections import Count, Positive, Section, Whole
 
 _SECRET_OPTIONS = {"--api-key", "--hf-token"}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -43,6 +43,8 @@ class ServeParams(Section):
     """First port to try on 127.0.0.1; the next free one is taken."""
     environment: str | None = None
     """Folder of the engine's virtual environment, relative to the repository; null: `make serve-env` makes it."""
+    gpus: tuple[Whole, ...] | None = None
+    """Of the engine's server, by their numbers among those that the command sees; null: all of them."""
     options: tuple[str, ...] = ()
     """Further options of the engine's command line."""
     concurrency: Count = 64
@@ -50,8 +52,9 @@ class ServeParams(Section):
     request_timeout_s: Positive = 600.0
     start_timeout_s: Positive = 300.0
     """Time from the start or restart of an engine until it must be ready."""
-    hang_timeout_s: Positive = 30.0
-    """An engine without progress for this long is restarted."""
+    hang_timeout_s: Positive | None = None
+    """An engine without progress for this long is restarted; null: 30, or 120 for one that compiles kernels at their first
+    use, as vLLM and SGLang do on a GPU."""
     price_per_million_prompt_tokens: Annotated[float, Field(ge=0)] = 0.0
     price_per_million_completion_tokens: Annotated[float, Field(ge=0)] = 0.0
     """Prices in any currency; ``budget_money`` and the reported cost are in the same one."""

@@ -138,6 +138,9 @@ class TrainParams(Section):
     """Sampler of online methods. in_process: the policy in memory. endpoint: the engine of ``serve``, with
     the policy's LoRA adapter loaded at every step. stored: nothing is drawn, the paths are the round's stored ones
     with their recorded log-probabilities (grpo and rloo): off-policy."""
+    max_logprob_gap: Positive = 0.05
+    """In nats: a step of grpo or rloo whose sampler gives the drawn tokens log-probabilities that differ by more from the
+    trainer's, in the mean, ends the training."""
     entropy_coef: Annotated[float, Field(ge=0)] = 0.0
     """Weight of the bonus for the mean entropy of a token, in nats (online methods)."""
     warm_start_steps: Whole = 800
@@ -150,6 +153,10 @@ class TrainParams(Section):
     """Train a control: the base on worked solutions alone, with as much compute as the loop."""
     threads: Count = 1
     """CPU threads of torch; part of the result, since they change the rounding of sums."""
+    processes: Count = 1
+    """Of a training, on Ray, each with its share of every batch; the result is the same up to rounding."""
+    sharding: Literal["none", "full"] = "none"
+    """Of weights, gradients and moments over the processes. none: each has all (DDP); full: each has a part (FSDP2)."""
     rewards: tuple[RewardParams, ...] = ()
     """Of online methods; several are standardized within their group each, with these weights (GDPO; grpo and rloo).
     Empty: the verified reward alone."""
@@ -181,7 +188,17 @@ class TrainParams(Section):
             )
         if self.rollouts == "stored" and self.method not in _GROUP_RELATIVE:
             yield f"rollouts=stored; method={self.method.value} does not learn from groups of stored paths, grpo does"
+        yield from self._process_faults()
         yield from self._batch_faults()
+
+    def _process_faults(self) -> Iterator[str]:
+        draws = self.method in ONLINE and self.rollouts == "in_process"
+        if self.sharding == "full" and draws:
+            yield (
+                "sharding=full; no process has all weights to draw with: set rollouts=endpoint with lora.enabled=true"
+            )
+        if self.batch_size % self.processes:
+            yield f"processes={self.processes}; does not divide a batch of {self.batch_size}"
 
     def _batch_faults(self) -> Iterator[str]:
         paths = self.batch_size * self.group_size

@@ -52,6 +52,8 @@ class ExecutionParams(Section):
     ray_address: str | None = None
     """Of a running cluster; null: the variable RAY_ADDRESS, else Ray is started on this machine."""
     resources: ResourceParams = ResourceParams()
+    train_retries: Whole = 2
+    """Losses of a process that a training on several survives; all processes resume from the newest checkpoint."""
     report_to: tuple[str, ...] = ()
     """Experiment trackers of trainings: dvclive, tensorboard, wandb, trackio and others."""
     run_name: Annotated[str, Field(pattern=r"^\w[\w.-]*$")] | None = None

@@ -78,6 +78,8 @@ class Stage:
     """Name of a stage that it can run in parallel with, on a spare worker."""
     asks_peers: bool = False
     """Peers are opened for it."""
+    processes: Callable[[Params], int] = lambda _: 1
+    """Of the training, each with a share of every batch."""
 
     @property
     def is_one_task(self) -> bool:
@@ -122,6 +124,10 @@ class System:
         """The stage ``name``."""
         return next(stage for stage in self.stages if stage.name == name)
 
+    def num_processes(self, params: Params) -> int:
+        """The most that a training takes."""
+        return max(stage.processes(params) for stage in self.stages)
+
     def check(self, run: Run, *, draws: bool) -> None:
         """Check what the params of ``run`` name.
 
@@ -133,6 +139,11 @@ class System:
             raise BadInputError(
                 f"prepare.dataset={dataset}: {self.name} run has problems of its own; a task of yours is for run, "
                 "pacore run and classmate run, and for apr rl and apr evaluate"
+            )
+        count, execution = self.num_processes(run.params), run.params.execution
+        if count > 1 and execution.runner == "thread":
+            raise BadInputError(
+                f"a training of {count} processes runs on Ray: leave --runner thread out, or set one process"
             )
         if self.preflight is not None:
             pkgutil.resolve_name(self.preflight)(run, draws=draws)

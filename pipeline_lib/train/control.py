@@ -17,6 +17,7 @@ from pipeline_lib.sampling.worked import solution_rows
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.store.manifests import Manifest
 from pipeline_lib.train.control_report import REPORT_NAME, ControlReport
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.offline import sft
 from pipeline_lib.train.phases import VALIDATION_LOSS, Phase, Row, Schedule, TrainContext, run_phase
 from pipeline_lib.train.sequence import publish
@@ -85,13 +86,15 @@ def _publish(
     trained: Sequence[pathlib.Path],
 ) -> Manifest:
     problems = (*request.worked.train, *request.worked.validation)
-    return publish(
-        weights,
-        request.output,
-        replace(request.context, problems=problems),
-        trained=trained,
-        start=str(request.base),
-        records={REPORT_NAME: asdict(report)},
+    return present_devices().from_main(
+        lambda: publish(
+            weights,
+            request.output,
+            replace(request.context, problems=problems),
+            trained=trained,
+            start=str(request.base),
+            records={REPORT_NAME: asdict(report)},
+        )
     )
 
 

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.gpus import free_gpu_memory
 from pipeline_lib.engines.known.table import check_installed
-from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.params.paths import VerifyParams
@@ -24,6 +25,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.checkpoints import work_folder
 from pipeline_lib.store.files import read_json_lines
 from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.offline import dpo, sft
 from pipeline_lib.train.online import grpo, rewards
 from pipeline_lib.train.online.live_rollouts import LiveRollouts
@@ -32,6 +34,7 @@ from pipeline_lib.train.online.rollouts import (
     EndpointRollouts,
     PathSource,
     StepAdapter,
+    first_engine,
     make_rollout_func,
 )
 from pipeline_lib.train.online.stored_rollouts import StoredRollouts, stored_by_prompt
@@ -43,6 +46,10 @@ from pipeline_lib.train.trainer_settings import longest_row
 from pipeline_lib.train.weights import policies
 from pipeline_lib.train.weights.models import make_quantization_config
 from pipeline_lib.verify.dispatch import open_verifier
+
+
+def _unchanged(source: PathSource) -> PathSource:
+    return source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +75,7 @@ class TrainingRequest:
     """The engine that draws these paths if ``params.rollouts`` is ``endpoint``."""
     stored: Sequence[Path] = ()
     """The paths if ``params.rollouts`` is ``stored``, with token ids."""
-    through: Callable[[PathSource], PathSource] = lambda source: source
+    through: Callable[[PathSource], PathSource] = _unchanged
     """From the source of ``params.rollouts`` to the source of the paths that an online method trains on."""
     seed: int
     key: str
@@ -103,7 +110,8 @@ def train_policy(request: TrainingRequest) -> TrainingSummary:
     """
     _check(request)
     start = time.perf_counter()
-    manifest = manifests.current(request.output, kind=policies.KIND, key=request.key)
+    find = partial(manifests.current, request.output, kind=policies.KIND, key=request.key)
+    manifest = present_devices().from_main(find)
     if manifest is None:
         with ExitStack() as stack:
             phases = [
@@ -115,11 +123,13 @@ def train_policy(request: TrainingRequest) -> TrainingSummary:
                 key=request.key,
                 seed=request.seed,
                 threads=request.params.threads,
+                sharding=request.params.sharding,
                 progress=request.progress,
                 trackers=request.trackers,
                 problems=request.problems,
             )
             manifest = run_phases(phases, request.base, request.output, context=context)
+        free_gpu_memory()  # of trainers, which are freed late: they refer to each other
     return summarize(request.output, manifest, seconds=time.perf_counter() - start)
 
 
@@ -238,14 +248,8 @@ def _path_source(request: TrainingRequest, stack: ExitStack) -> Callable[[str], 
     work = work_folder(request.output, request.key)
 
     def open_engine(source: str) -> PathSource:
-        engine = stack.enter_context(
-            serving_engine(
-                request.serve,
-                model=source,
-                log_folder=work,
-                lora_rank=request.params.lora.rank,
-            )
-        )
+        rank = request.params.lora.rank
+        engine = first_engine(stack, request.serve, model=source, log_folder=work, lora_rank=rank)
         served = EndpointRollouts(
             adapter=StepAdapter(
                 engine=engine,

@@ -10,23 +10,27 @@ import pathlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from datasets import Dataset
+from torch.distributed.fsdp import FSDPModule
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from typing_extensions import override
 
 from pipeline_lib.determinism import deterministic, trainer_seed
-from pipeline_lib.errors import BudgetReachedError, DivergedError
+from pipeline_lib.errors import BadInputError, BudgetReachedError, DivergedError, ReasonloopError
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.problems.trained import Asked
 from pipeline_lib.seeding import child_random
 from pipeline_lib.store import checkpoints, manifests
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.token_budget import BRANCH_TOKENS, PEER_TOKENS
 from pipeline_lib.train.tracking.trackers import Trackers
 from pipeline_lib.train.trainer_settings import TrainerSettings, fitting_rows, silence_libraries
-from pipeline_lib.train.weights import policies
+from pipeline_lib.train.weights import adapters, policies
+from pipeline_lib.train.weights.models import whole_weights
 from pipeline_lib.train.weights.policies import Policy, load_policy
 
 Progress = Callable[[int, int, Mapping[str, float]], None]
@@ -34,6 +38,8 @@ Progress = Callable[[int, int, Mapping[str, float]], None]
 
 Row = Mapping[str, Any]
 
+LOGPROB_GAP = "logprob_gap"
+"""Mean absolute difference of a drawn token's log-probability between sampler and trainer, in nats."""
 METRICS: Mapping[str, str] = {
     "loss": "loss",
     "learning_rate": "lr",
@@ -49,7 +55,15 @@ METRICS: Mapping[str, str] = {
     **{
         name: name
         for name in (
-            *("unjudged", BRANCH_TOKENS, "kl", "update_kl", "clip_fraction", "value_loss"),
+            *(
+                "unjudged",
+                BRANCH_TOKENS,
+                LOGPROB_GAP,
+                "kl",
+                "update_kl",
+                "clip_fraction",
+                "value_loss",
+            ),
             "explained_variance",
         )
     },
@@ -88,13 +102,16 @@ class Schedule:
     """
     checkpoint_every: int
     gradient_checkpointing: bool | None = None
-    """Compute activations again in the backward pass; None: on a GPU."""
+    """Compute activations again in the backward pass; None: on a GPU that has no room for a few rows without."""
 
 
 MakeTrainer = Callable[[Policy, TrainerSettings], Any]
 """Makes a trainer from a policy and the settings that all methods share: a transformers ``Trainer``
 with a method ``count_processed_tokens() -> Tokens``."""
 VALIDATION_LOSS = "validation_loss"
+_FEW_ROWS = 8
+"""Of a pass, with fewer of which a GPU waits for launches."""
+Sharding = Literal["none", "full"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +137,8 @@ class TrainContext:
     key: str
     seed: int
     threads: int
+    sharding: Sharding = "none"
+    """Of weights, gradients and moments over several processes. none: DDP; full: FSDP2."""
     progress: Progress | None = None
     trackers: Trackers | None = None
     problems: Iterable[Asked] = ()
@@ -138,65 +157,109 @@ def run_phase(phase: Phase, source: str, context: TrainContext) -> pathlib.Path:
         BudgetReachedError: the deadline was reached; the same call resumes.
         DivergedError: loss or weights are not finite; nothing is published.
     """
-    work = context.work / phase.name
+    work, devices = context.work / phase.name, present_devices()
     result = work / "result"
-    if manifests.current(result, kind=policies.KIND, key=context.key) is not None:
+    if devices.from_main(lambda: is_finished(result, context.key)):
         return result
-    seed, trackers = trainer_seed(context.seed, "training", phase.name), context.trackers
+    seed = trainer_seed(context.seed, "training", phase.name)
+    trackers = context.trackers if devices.is_main else None
     tracked = trackers.settings(phase.name) if trackers else {"report_to": "none"}
     with silence_libraries(), deterministic(threads=context.threads, seed=seed):
         policy = load_policy(source, lora=phase.lora)
-        trainer = phase.make_trainer(policy, _settings(phase, policy, work, seed) | tracked)
+        settings = _settings(phase, policy, work, seed, context.sharding)
+        trainer = phase.make_trainer(policy, settings | tracked)
         for weight in filter(lambda one: one.requires_grad, trainer.model.parameters()):
             # TRL makes adapters on a quantized base bfloat16, which loses small updates.
             weight.data = weight.data.float()
         trainer.remove_callback(PrinterCallback)
-        for callback in trackers.callbacks(phase.name) if trackers else ():
+        progress = context.progress if devices.is_main else None
+        for callback in (
+            *(trackers.callbacks(phase.name) if trackers else ()),
+            _CheckShards(),
+            _SealAndReport(phase, key=context.key, progress=progress),
+            *([] if context.deadline is None else [_StopInTime(context.deadline)]),
+        ):
             trainer.add_callback(callback)
-        trainer.add_callback(_SealAndReport(phase, key=context.key, progress=context.progress))
-        if context.deadline is not None:
-            trainer.add_callback(_StopInTime(context.deadline))
-        resumed = checkpoints.newest(work, key=context.key)
+        resumed = devices.from_main(partial(checkpoints.newest, work, key=context.key))
         trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
         if trainer.state.global_step < phase.schedule.steps:
             raise BudgetReachedError(
                 f"step {trainer.state.global_step} of {phase.schedule.steps}: time limit reached; "
                 "run the same command to resume"
             )
-        trained = trainer.accelerator.unwrap_model(trainer.model)
-        # They may diverge after a finite loss.
-        if not all(bool(weight.isfinite().all()) for weight in trained.parameters()):
-            raise _diverged(phase, "weights", step=trainer.state.global_step)
-        policies.save_policy(
-            trained,
-            result,
-            source=source,
-            log=_log(trainer, phase.name),
-            key=context.key,
-            tokens=trainer.count_processed_tokens(),
-        )
+        trained = _whole_model(trainer, phase, source)
+        devices.from_main(partial(_save, trained, result, trainer, phase, source, context.key))
     return result
 
 
-def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> TrainerSettings:
+def _save(
+    trained: Any, result: pathlib.Path, trainer: Any, phase: Phase, source: str, key: str
+) -> None:
+    # They may diverge after a finite loss.
+    if not all(bool(weight.isfinite().all()) for weight in trained.parameters()):
+        raise _diverged(phase, "weights", step=trainer.state.global_step)
+    policies.save_policy(
+        trained,
+        result,
+        source=source,
+        log=_log(trainer, phase.name),
+        key=key,
+        tokens=trainer.count_processed_tokens(),
+    )
+
+
+def is_finished(folder: pathlib.Path, key: str) -> bool:
+    """The folder holds a model that was made under ``key``."""
+    return manifests.current(folder, kind=policies.KIND, key=key) is not None
+
+
+def _whole_model(trainer: Any, phase: Phase, source: str) -> Any:
+    """The trained model; of shards, in the first process alone, another one with the weights of all."""
+    if not trainer.args.fsdp:
+        return trainer.accelerator.unwrap_model(trainer.model)
+    state = whole_weights(trainer.model)
+    if not present_devices().is_main:
+        return None
+    model = load_policy(source, lora=phase.lora).model
+    whole = adapters.attach(model, phase.lora, checkpointing=False)
+    whole.load_state_dict(state)
+    return whole
+
+
+def _settings(
+    phase: Phase, policy: Policy, work: pathlib.Path, seed: int, sharding: Sharding = "none"
+) -> TrainerSettings:
     schedule = phase.schedule
+    world = present_devices().world
+    batch_size, left = divmod(schedule.batch_size, world)
+    if left:
+        raise BadInputError(
+            f"train.processes={world}: does not divide a batch of {schedule.batch_size}; change one of them"
+        )
     gpu = torch.cuda.is_available()
-    asked = schedule.gradient_checkpointing
-    checkpointing = gpu if asked is None else asked
-    micro_batch_size = schedule.micro_batch_size
-    if micro_batch_size is None:
+    checkpointing, micro_batch_size = schedule.gradient_checkpointing, schedule.micro_batch_size
+    if micro_batch_size is None or (checkpointing is None and gpu):
         assert phase.row_tokens is not None
-        micro_batch_size = fitting_rows(
+        fitting = partial(
+            fitting_rows,
             policy.model.config,
-            batch_size=schedule.batch_size,
+            batch_size=batch_size,
             row_tokens=phase.row_tokens(policy.tokenizer),
-            checkpointing=checkpointing,
+        )
+        if checkpointing is None:
+            enough = min(micro_batch_size or _FEW_ROWS, batch_size)
+            checkpointing = gpu and fitting() < enough
+        micro_batch_size = micro_batch_size or fitting(checkpointing=checkpointing)
+    micro_batch_size = min(micro_batch_size, batch_size)
+    if batch_size % micro_batch_size:
+        raise BadInputError(
+            f"micro_batch_size={micro_batch_size}: does not divide {batch_size}, the batch of one of {world} processes"
         )
     values = {
         "output_dir": str(work),
         "max_steps": schedule.steps,
         "per_device_train_batch_size": micro_batch_size,
-        "gradient_accumulation_steps": schedule.batch_size // micro_batch_size,
+        "gradient_accumulation_steps": batch_size // micro_batch_size,
         "learning_rate": schedule.lr,
         "lr_scheduler_type": schedule.shape,
         "warmup_steps": min(
@@ -214,9 +277,24 @@ def _settings(phase: Phase, policy: Policy, work: pathlib.Path, seed: int) -> Tr
         "disable_tqdm": True,
         "use_cpu": not gpu,
         "bf16": gpu,
-        "gradient_checkpointing": checkpointing,
+        "gradient_checkpointing": bool(checkpointing),
+        # The passes of a step differ in number between processes, and each would wait for the buffers of the first.
+        "ddp_broadcast_buffers": False,
     }
-    return TrainerSettings(values)
+    return TrainerSettings(
+        values
+        | (_shards(checkpointing=bool(checkpointing)) if world > 1 and sharding == "full" else {})
+    )
+
+
+def _shards(*, checkpointing: bool) -> dict[str, Any]:
+    config = {
+        "version": 2,
+        "auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+        "state_dict_type": "SHARDED_STATE_DICT",
+        "activation_checkpointing": checkpointing,
+    }
+    return {"fsdp": True, "fsdp_config": config, "gradient_checkpointing": False}
 
 
 def order_rows(rows: Dataset, settings: TrainerSettings, *, sequences_per_row: int = 1) -> Dataset:
@@ -224,10 +302,8 @@ def order_rows(rows: Dataset, settings: TrainerSettings, *, sequences_per_row: i
 
     They are one long epoch, since a resumed run could differ at a boundary between epochs.
     """
-    sequences_per_step = (
-        settings["per_device_train_batch_size"] * settings["gradient_accumulation_steps"]
-    )
-    count = settings["max_steps"] * sequences_per_step // sequences_per_row
+    sequences = settings["max_steps"] * settings.sequences * present_devices().world
+    count = sequences // sequences_per_row
     indices: list[int] = []
     for turn in itertools.count():
         order = list(range(len(rows)))
@@ -258,8 +334,10 @@ class _SealAndReport(TrainerCallback):
 
     @override
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        folder = pathlib.Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        checkpoints.seal(folder, key=self._key)
+        folder, devices = pathlib.Path(args.output_dir), present_devices()
+        devices.barrier()  # each process has files of its own in it
+        seal = partial(checkpoints.seal, folder / f"checkpoint-{state.global_step}", key=self._key)
+        devices.from_main(seal)
 
     @override
     def on_log(
@@ -280,6 +358,17 @@ def _diverged(phase: Phase, what: str, *, step: int) -> DivergedError:
     )
 
 
+class _CheckShards(TrainerCallback):
+    """Refuses a training whose weights are not sharded as set: accelerate ignores FSDP where it knows none."""
+
+    @override
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if args.fsdp and not isinstance(kwargs["model"], FSDPModule):
+            raise ReasonloopError(
+                f"train.sharding=full: accelerate shards no weights on {args.device.type}; set train.sharding=none"
+            )
+
+
 class _StopInTime(TrainerCallback):
     """Ends a training behind a checkpoint once its time is over."""
 
@@ -288,7 +377,8 @@ class _StopInTime(TrainerCallback):
 
     @override
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        if state.global_step < state.max_steps and time.perf_counter() > self._deadline:
+        is_late = present_devices().any(time.perf_counter() > self._deadline)
+        if state.global_step < state.max_steps and is_late:
             control.should_save = control.should_training_stop = True
 
 

@@ -13,6 +13,7 @@ from pipeline_lib.store import checkpoints, manifests
 from pipeline_lib.store.files import read_json_lines, write_json, write_json_lines
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.phases import Phase, TrainContext, run_phase
 from pipeline_lib.train.token_budget import Tokens
 from pipeline_lib.train.weights import adapters, policies
@@ -58,8 +59,10 @@ def run_phases(
         for number, (phase, folder) in enumerate(zip(phases, folders, strict=True), 1)
         if (folder / adapters.FOLDER).is_dir()
     }
-    return publish(
-        folders[-1], output, context, trained=folders, start=source, records=records, kept=kept
+    return present_devices().from_main(
+        lambda: publish(
+            folders[-1], output, context, trained=folders, start=source, records=records, kept=kept
+        )
     )
 
 

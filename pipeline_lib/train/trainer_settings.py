@@ -1,6 +1,5 @@
 """Settings of the trainers of all methods: arguments, micro-batch sizes by memory, silenced libraries."""
 
-import gc
 import logging
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,8 +36,8 @@ IGNORED = -100
 """The label of a token without a loss."""
 _CPU_BYTES = 2 * 2**30
 """For activations on a CPU: a constant, so that the result does not depend on the machine's memory."""
-_GPU_SHARE = 0.25
-"""Share of a GPU's memory for activations, beside weights, gradients and moments."""
+_GPU_SHARE = 0.5
+"""Share of a GPU's free memory for activations, beside gradients and moments."""
 _FLOATS_PER_LAYER = 24
 """Values per channel, token and layer that a backward pass of a Llama block needs."""
 _LOGIT_COPIES = 4
@@ -62,7 +61,7 @@ def fitting_rows(
 def _memory_bytes() -> int:
     if not torch.cuda.is_available():
         return _CPU_BYTES
-    return int(_GPU_SHARE * torch.cuda.get_device_properties(0).total_memory)
+    return int(_GPU_SHARE * torch.cuda.mem_get_info()[0])
 
 
 def _token_bytes(config: Any, *, checkpointing: bool) -> int:
@@ -71,13 +70,6 @@ def _token_bytes(config: Any, *, checkpointing: bool) -> int:
     in_layers = layers + _FLOATS_PER_LAYER if checkpointing else layers * _FLOATS_PER_LAYER
     floats = in_layers * int(text.hidden_size) + _LOGIT_COPIES * int(text.vocab_size)
     return _FLOAT_BYTES * floats
-
-
-def free_gpu_memory() -> None:
-    """Return the memory of freed tensors to the GPU, for other processes."""
-    if torch.cuda.is_available():
-        gc.collect()
-        torch.cuda.empty_cache()
 
 
 def longest_row(rows: Iterable[Mapping[str, Any]], tokenizer: Any, *columns: str) -> int:
@@ -104,6 +96,12 @@ class TrainerSettings:
 
     def __or__(self, more: Mapping[str, Any]) -> "TrainerSettings":
         return TrainerSettings({**self._values, **more})
+
+    @property
+    def sequences(self) -> int:
+        """Those of an optimizer step in this process."""
+        micro: int = self["per_device_train_batch_size"]
+        return micro * int(self["gradient_accumulation_steps"])
 
     def make(self, config: type[_Config], **more: Any) -> _Config:
         """A ``config`` of these arguments, changed by ``more``, for one GPU per process.

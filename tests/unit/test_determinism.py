@@ -78,3 +78,12 @@ def test_trainer_seeds_fit_numpy():
     seeds = {trainer_seed(7, "training", index) for index in range(200)}
     assert len(seeds) == 200
     assert max(seeds) < 2**32
+
+
+def test_products_of_float32_take_tensor_cores_in_the_block():
+    """TF32 on a GPU; the setting before is restored."""
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    with deterministic(threads=1, seed=0):
+        assert matmul.fp32_precision == "tf32"
+    assert matmul.fp32_precision == before

@@ -24,6 +24,7 @@ from pipeline_lib.engines.embedded.continuous_batch import (
 from pipeline_lib.engines.embedded.decode_pass import choose_decode_pass
 from pipeline_lib.engines.embedded.generation import cut_at_stop
 from pipeline_lib.engines.embedded.kv_blocks import KvPool
+from pipeline_lib.engines.gpus import free_gpu_memory
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.model_config import alike_tokens, context_of, recorded_dtype
 from pipeline_lib.engines.pretrained import chat_format_of, load_pretrained
@@ -200,19 +201,31 @@ def shared_engine(source: str, *, batch_size: int | None) -> EmbeddedEngine:
         return _engine(source, model_identity(source), batch_size)
 
 
+def release_engine() -> None:
+    """Free the memory of the engine that this process has, before a training or another engine takes it."""
+    with _LOADING:
+        _engine.cache_clear()
+    free_gpu_memory()
+
+
 @functools.lru_cache(maxsize=1)
 def _engine(source: str, _identity: str, batch_size: int | None) -> EmbeddedEngine:
     return EmbeddedEngine.load(source, batch_size=batch_size)
 
 
 def fitting_batch(model: Any) -> int:
-    """Paths that are decoded together: 64, or up to 512 whose keys and values fit in 1 GiB at full context."""
+    """Paths that are decoded together: up to 512 whose keys and values fit into the memory for them at full context.
+
+    This is half of what is free on a GPU, and 1 GiB on a CPU, where 64 are taken in any case.
+    """
     config = model.config.get_text_config()
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     values = 2 * config.num_hidden_layers * heads * size
     path = values * model.dtype.itemsize * (context_of(config.to_dict()) or 0)
-    return min(512, max(64, (1 << 30) // path if path else 64))
+    on_gpu = model.device.type == "cuda"
+    room, fewest = (torch.cuda.mem_get_info()[0] // 2, 1) if on_gpu else (1 << 30, 64)
+    return min(512, max(fewest, room // path if path else 64))
 
 
 def find_end_ids(model: Any, tokenizer: Any) -> frozenset[int]:

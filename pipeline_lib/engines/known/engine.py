@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline_lib.engines.chat_model import Decoding
+from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.environment import environment
 from pipeline_lib.params.serve import ServeParams
 
 # In vLLM and SGLang a model's generation_config.json would set these; only top-p truncates here.
@@ -78,8 +80,10 @@ def _sampling(seeds: Sequence[int], decoding: Decoding) -> dict[str, Any]:
     }
 
 
+_HANGING_S, _COMPILING_S = 30.0, 120.0
 OPENAI = Dialect()
 """OpenAI's own fields alone, for any other server: some refuse unknown fields."""
+DEVICES = "CUDA_VISIBLE_DEVICES"
 HOST = "127.0.0.1"
 """Engines listen on the loopback interface only."""
 RESIDENT_ADAPTERS = 2
@@ -137,8 +141,24 @@ class Engine:
     environment: str | None = None
     """Folder of the virtual environment that `make serve-env` makes, with a package of the engine's name.
     None: it needs no environment of its own."""
+    compiles: bool = False
+    """On a GPU it compiles kernels at their first use, for which it draws no token for a minute or two."""
     in_process: bool = False
     """A run draws with the weights in each worker's own process; ``launch`` is for other clients."""
+
+    def hang_timeout_s(self, serve: ServeParams) -> float:
+        """Time without progress after which it is restarted."""
+        if serve.hang_timeout_s is not None:
+            return serve.hang_timeout_s
+        return _COMPILING_S if self.compiles and visible_gpus() else _HANGING_S
+
+    def num_gpus(self, serve: ServeParams) -> int:
+        """GPUs of this machine that it computes with: one in a process of the run."""
+        if self.is_external:
+            return 0
+        if self.in_process or serve.gpus is None:
+            return min(1, visible_gpus()) if self.in_process else visible_gpus()
+        return len(serve.gpus)
 
     @property
     def is_external(self) -> bool:
@@ -146,10 +166,26 @@ class Engine:
         return self.launch is None
 
 
-def common_environment(served: ServedModel) -> dict[str, str | None]:
-    """Unbuffered logs, which survive a kill. No telemetry; offline for local models."""
+def common_environment(serve: ServeParams, served: ServedModel) -> dict[str, str | None]:
+    """Unbuffered logs, which survive a kill. No telemetry; offline for local models; the GPUs of the params.
+
+    Raises:
+        BadInputError: `serve.gpus` names a GPU that there is not.
+    """
     offline = {"HF_HUB_OFFLINE": "1"} if pathlib.Path(served.model).is_dir() else {}
-    return {"PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1", **offline}
+    own = {} if serve.gpus is None else {DEVICES: ",".join(_visible(serve.gpus))}
+    return {"PYTHONUNBUFFERED": "1", "DO_NOT_TRACK": "1", **offline, **own}
+
+
+def _visible(gpus: Sequence[int]) -> list[str]:
+    """The names of GPUs of this process, by their numbers."""
+    named = environment(DEVICES)
+    there = named.split(",") if named else [str(number) for number in range(visible_gpus())]
+    if missing := [number for number in gpus if number >= len(there)]:
+        raise BadInputError(
+            f"serve.gpus: there is no GPU {missing[0]}, of {len(there)}; give numbers from 0, or null for all"
+        )
+    return [there[number] for number in gpus]
 
 
 def environment_python(serve: ServeParams, made: str) -> str:

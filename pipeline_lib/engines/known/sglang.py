@@ -40,13 +40,14 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
         command += ["--max-loras-per-batch", str(RESIDENT_ADAPTERS)]
     # Log-probabilities as of before temperature (layers/sampler.py).
     original = {"SGLANG_RETURN_ORIGINAL_LOGPROB": "1"}
-    changes = {**common_environment(served), **FOREIGN_ENVIRONMENT, **original}
+    changes = {**common_environment(serve, served), **FOREIGN_ENVIRONMENT, **original}
     return Launch(command=(*command, *serve.options), environment=changes)
 
 
 SGLANG = Engine(
     name="sglang",
     environment=_ENVIRONMENT,
+    compiles=True,
     launch=_launch,
     # Source: sglang, entrypoints/openai/serving_completions.py: all N completions get the same
     # sampling_seed; texts are tokenized with special tokens, ids are taken as they are.

@@ -23,7 +23,7 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
         *(sys.executable, "-m", "pipeline_lib.engines.server.server"),
         *(served.model, "--name", served.name, "--port", str(served.port)),
     )
-    return Launch(command=(*command, *serve.options), environment=common_environment(served))
+    return Launch(command=(*command, *serve.options), environment=common_environment(serve, served))
 
 
 EMBEDDED = Engine(

@@ -52,7 +52,7 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
         # 64 requests of 160 tokens each).
         command.append("--no-enable-chunked-prefill")
     changes = {
-        **common_environment(served),
+        **common_environment(serve, served),
         **FOREIGN_ENVIRONMENT,
         "PYTHONPATH": str(_MIDDLEWARE_FOLDER),
         "VLLM_NO_USAGE_STATS": "1",
@@ -72,6 +72,7 @@ def _launch(serve: ServeParams, served: ServedModel) -> Launch:
 VLLM = Engine(
     name="vllm",
     environment=_ENVIRONMENT,
+    compiles=True,
     launch=_launch,
     # Source: vllm 0.32, v1/engine/parallel_sampling.py: the seed of child i is seed + i. Greedy
     # requests with n > 1 are refused (sampling_params.py).

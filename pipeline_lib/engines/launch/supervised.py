@@ -65,6 +65,7 @@ class SupervisedEngine:
             identity=model_identity(self.served.model),
         )
         """Address and name of the base model; unchanged by restarts."""
+        self._hang_timeout_s = self.kind.hang_timeout_s(self.serve)
         self._adapters: LoadedAdapters | None = None
         if self.kind.adapter_routes is not None and self.served.lora_rank is not None:
             self._adapters = LoadedAdapters(
@@ -145,16 +146,14 @@ class SupervisedEngine:
             self._probes,
             self.served.name,
             health_route=self.kind.health_route,
-            hang_timeout_s=self.serve.hang_timeout_s,
+            hang_timeout_s=self._hang_timeout_s,
         )
         while not self._stopping.wait(_CRASH_POLL_S):
             if self._process.exit_code is not None:
                 return f"it {self._process.exit_summary}"
             watchdog.poll()
             if watchdog.is_hung:
-                return (
-                    f"it hung: no token in {self.serve.hang_timeout_s:g} s (serve.hang_timeout_s)"
-                )
+                return f"it hung: no token in {self._hang_timeout_s:g} s (serve.hang_timeout_s)"
         return None
 
     def _restart(self) -> bool:
@@ -211,7 +210,7 @@ class SupervisedEngine:
 
     def _await_restart(self, restarts: int, error: NoAnswerError) -> bool:
         """True if the engine restarts after a failed request, because it crashed or hung."""
-        patience_s = self.serve.hang_timeout_s + _DYING_S
+        patience_s = self._hang_timeout_s + _DYING_S
         if isinstance(error, RefusedError):
             patience_s = _DYING_S if error.status >= 500 else 0.0
         deadline = time.monotonic() + patience_s

@@ -39,6 +39,7 @@ from pipeline_lib.systems.apr.problem_lines import read_problems
 from pipeline_lib.systems.apr.words.texts import encode_context, wire_of
 from pipeline_lib.systems.apr.words.tried import settings_of
 from pipeline_lib.train.bootstrap import make_word_tokenizer, save_blank_llama
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.offline.bucketed_sft import (
     TokenRow,
     TokenSteps,
@@ -261,7 +262,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
     start_model = model.base or str(work / "blank")
     make = partial(save_blank, pathlib.Path(start_model), model, seed, params.sft.threads)
     if is_own and model.base is None:
-        make(word_tokenizer(data))
+        present_devices().from_main(lambda: make(word_tokenizer(data)))
     traces = encode_traces(
         data,
         kind,
@@ -296,7 +297,7 @@ def train_on_traces(  # noqa: PLR0913 - what a training depends on
         deadline=None if max_seconds is None else start + max_seconds,
     )
     if num_numbers is not None:
-        make(countdown_tokenizer(num_numbers))
+        present_devices().from_main(lambda: make(countdown_tokenizer(num_numbers)))
     return run_phases(
         [phase],
         start_model,

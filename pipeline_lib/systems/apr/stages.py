@@ -19,13 +19,18 @@ _TRAINED = ("data/apr", "models/apr-parallel", "models/apr-serial")
 _CHOSEN = ("reports/apr-valid",)
 _AFTER_RL = ("models/apr-parallel-rl", "models/apr-serial-rl", "models/apr-terse-rl")
 _trained = partial(
-    Stage, modules=("pipeline_lib.systems.apr.work.train",), inputs=("data/apr",), trains=True
+    Stage,
+    modules=("pipeline_lib.systems.apr.work.train",),
+    inputs=("data/apr",),
+    trains=True,
+    processes=lambda params: params.apr.processes,
 )
 _reinforced = partial(
     Stage,
     modules=("pipeline_lib.systems.apr.work.rl",),
     params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
     trains=True,
+    processes=lambda params: params.apr.processes,
 )
 
 APR = System(

@@ -12,7 +12,6 @@ from pipeline_lib.engines.client.client import OpenAIModel
 from pipeline_lib.engines.client.response_parsing import OTHER_MODEL
 from pipeline_lib.engines.embedded.embedded_engine import EmbeddedEngine
 from pipeline_lib.engines.identity import Endpoint
-from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.engines.started_engine import connect
 from pipeline_lib.errors import BadInputError, ReasonloopError
 from pipeline_lib.params.serve import ServeParams
@@ -23,7 +22,7 @@ from pipeline_lib.systems.apr.runtime import UNBOUNDED, Runtime
 from pipeline_lib.systems.apr.scheduler import draw_rollouts
 from pipeline_lib.systems.apr.task import Row, ThreadTask, rollout_row
 from pipeline_lib.train.online.live_rollouts import eval_mode
-from pipeline_lib.train.online.rollouts import StepAdapter
+from pipeline_lib.train.online.rollouts import StepAdapter, first_engine
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -111,9 +110,7 @@ def open_engine(
             "apr.rl.rollouts=endpoint: an engine takes adapters alone between steps; set "
             "apr.model.lora.enabled=true, or draw in_process"
         )
-    engine = stack.enter_context(
-        serving_engine(serve, model=model, log_folder=work, lora_rank=lora.rank)
-    )
+    engine = first_engine(stack, serve, model=model, log_folder=work, lora_rank=lora.rank)
 
     def client(endpoint: Endpoint) -> OpenAIModel:
         return connect(endpoint, serve, model=model)

@@ -109,6 +109,10 @@ def _check_unused(train: TrainParams) -> None:
         )
     if train.control:
         raise BadInputError("classmate.train.control=true: the control is an arm; set false")
+    if train.processes > 1:
+        raise BadInputError(
+            f"classmate.train.processes={train.processes}: the peers answer one process; set 1"
+        )
     if train.rewards:
         raise BadInputError(
             "classmate.train.rewards: the reward is the verdict and the peers' success; leave it out"

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline_lib.engines.gpus import free_gpu_memory
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.pretrained import load_chat_format, load_tokenizer
 from pipeline_lib.errors import BadInputError
@@ -33,7 +34,6 @@ from pipeline_lib.train.methods import TrainingRequest, TrainingSummary, train_p
 from pipeline_lib.train.phases import Progress
 from pipeline_lib.train.sequence import finished_training
 from pipeline_lib.train.tracking.trackers import Trackers
-from pipeline_lib.train.trainer_settings import free_gpu_memory
 from pipeline_lib.train.weights import policies
 
 _NO_REWARD = frozenset(

@@ -66,6 +66,7 @@ def control(run: Run) -> None:
                     key=key,
                     seed=seed,
                     threads=train.threads,
+                    sharding=train.sharding,
                     progress=progress,
                     trackers=trackers,
                 ),

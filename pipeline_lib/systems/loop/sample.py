@@ -4,7 +4,6 @@ import pathlib
 import time
 from collections.abc import Sequence
 
-from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.engines.known.table import engine_named
 from pipeline_lib.engines.started_engine import rollout_engine
@@ -100,7 +99,7 @@ def sample(shard: Shard[Draw]) -> None:
             draw=draw.seed_name,
             engine_seconds=time.perf_counter() - start,
             arithmetic=engine.arithmetic,
-            gpus=0 if engine_named(draw.serve.engine).is_external else visible_gpus(),
+            gpus=engine_named(draw.serve.engine).num_gpus(draw.serve),
         )
         return Rows(rows=[path.row() for path in drawn], counts=paths.path_counts(drawn))
 

@@ -17,7 +17,7 @@ _CONTROL = (
     *("control", "method", "lr", "steps", "batch_size", "micro_batch_size", "warmup_fraction"),
     *("gradient_checkpointing",),
     *("group_size", "rollouts", "updates_per_rollout", "warm_start_steps", "warm_start_batch_size"),
-    *("warm_start_lr", "checkpoint_every", "threads", "lora"),
+    *("warm_start_lr", "checkpoint_every", "threads", "lora", "sharding"),
 )
 """Params of training that the control's schedule and budget follow."""
 
@@ -92,6 +92,7 @@ LOOP = System(
             in_rounds=True,
             fans_out="in later rounds",
             trains=True,
+            processes=lambda params: params.train.processes,
         ),
         Stage(
             name="control",
@@ -106,6 +107,7 @@ LOOP = System(
             ),
             outputs=("models/control",),
             trains=True,
+            processes=lambda params: params.train.processes,
             beside="train",
         ),
         Stage(

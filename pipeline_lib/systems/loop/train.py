@@ -12,6 +12,7 @@ from pipeline_lib.store.keys import stage_key
 from pipeline_lib.systems.loop.training_steps import record_steps
 from pipeline_lib.systems.stage import Run
 from pipeline_lib.telemetry import record_event
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.methods import TrainingRequest, train_policy
 from pipeline_lib.train.rows.builders import MAIN_TABLE, WARM_START_TABLE
 from pipeline_lib.train.token_budget import weights_text
@@ -54,15 +55,18 @@ def train(run: Run) -> None:
     )
     with record_steps(run.root, "train", key=key) as progress:
         train_policy(replace(request, progress=progress))
-    weights = weights_text(manifests.read_manifest(run.policy).counts)
-    record_event(run.root, "note", text=f"round {number}: trained weights {weights}")
+    if present_devices().is_main:
+        weights = weights_text(manifests.read_manifest(run.policy).counts)
+        record_event(run.root, "note", text=f"round {number}: trained weights {weights}")
 
 
 def training_settings(params: Params) -> dict[str, object]:
     """The params that can change a training."""
     drawn_by = {"name": params.serve.engine, "options": params.serve.options}
     return {
-        "train": params.train.model_dump(exclude={"control"}),
+        "train": params.train.model_dump(
+            exclude={"control", "processes", "sharding", "max_logprob_gap"}
+        ),
         "verify": params.verify.model_dump(),
         "max_new_tokens": params.sample.max_new_tokens,
         "engine": drawn_by if params.train.rollouts == "endpoint" else None,

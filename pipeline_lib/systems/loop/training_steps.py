@@ -9,6 +9,7 @@ from pipeline_lib.cpu_time import start_laps
 from pipeline_lib.engines.gpus import visible_gpus
 from pipeline_lib.store.reuse import record_begin
 from pipeline_lib.telemetry import record_event, record_work
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.phases import Progress
 
 
@@ -20,7 +21,8 @@ def record_steps(workspace: pathlib.Path, stage: str, *, key: str) -> Iterator[P
     without steps, already done, records nothing.
     """
     lap, steps = start_laps(), 0
-    gpus = visible_gpus()
+    # One for each process.
+    gpus = min(1, visible_gpus()) * present_devices().world
 
     def spent() -> dict[str, Any]:
         cpu_seconds, wall_seconds = lap()

@@ -47,6 +47,7 @@ PACORE = System(
             params=_TRAINING,
             outputs=("models/pacore",),
             trains=True,
+            processes=lambda params: params.pacore.train.processes,
         ),
         Stage(
             name="pacore-control",
@@ -57,6 +58,7 @@ PACORE = System(
             params=_TRAINING,
             outputs=("models/pacore-control", "models/pacore-retries"),
             trains=True,
+            processes=lambda params: params.pacore.train.processes,
             beside="pacore-train",
         ),
         Stage(

@@ -6,8 +6,7 @@
     reasonloop prr run --workspace /tmp/trial --set prr.data.task=sudoku4-two
 """
 
-from pipeline_lib.errors import BadInputError
-from pipeline_lib.systems.stage import Run, Stage, System
+from pipeline_lib.systems.stage import Stage, System
 
 _TRAINED_BY = ("seed", "prr.data", "prr.model", "prr.loss", "prr.train")
 
@@ -31,6 +30,7 @@ PRR = System(
             params=_TRAINED_BY,
             outputs=("models/prr",),
             trains=True,
+            processes=lambda params: params.prr.train.processes,
         ),
         Stage(
             name="prr-control",
@@ -41,6 +41,7 @@ PRR = System(
             params=(*_TRAINED_BY, "prr.control"),
             outputs=("models/prr-control",),
             trains=True,
+            processes=lambda params: params.prr.train.processes,
         ),
         Stage(
             name="prr-evaluate",
@@ -55,24 +56,9 @@ PRR = System(
             outputs=("reports/prr",),
             metrics=("reports/prr/summary.json",),
             trains=True,
+            processes=lambda params: params.prr.train.processes,
         ),
     ),
     labels=lambda params: (params.prr.data.task,),
     own_problems=True,
-    preflight="pipeline_lib.systems.prr.stages:check_run",
 )
-
-
-def check_run(run: Run, *, draws: bool) -> None:
-    """Check that the training is one process, which a stage is.
-
-    Raises:
-        BadInputError: it is several.
-    """
-    del draws
-    count = run.params.prr.train.processes
-    if count > 1:
-        raise BadInputError(
-            f"prr.train.processes={count}: a stage trains in one process; use "
-            f"`reasonloop prr train --set prr.train.processes={count}`"
-        )

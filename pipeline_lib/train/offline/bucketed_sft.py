@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from peft import PeftModel
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
@@ -26,10 +25,11 @@ from pipeline_lib.engines.tokens import encode_completions, encode_prompts
 from pipeline_lib.params.train import LoraParams, TokenSftParams
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.train.bfloat16_products import bfloat16_products
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.phases import MakeTrainer, Phase, Row, Schedule
 from pipeline_lib.train.token_budget import Tokens
 from pipeline_lib.train.trainer_settings import IGNORED, TrainerSettings
-from pipeline_lib.train.weights.adapters import attach
+from pipeline_lib.train.weights.adapters import attach, plain_model
 from pipeline_lib.train.weights.policies import FULL, Policy
 
 _COLUMNS = 16
@@ -211,7 +211,8 @@ def token_phase(
         schedule=Schedule(
             steps=len(plan.steps),
             lr=sft.lr,
-            batch_size=1,
+            # A share of the step for each process.
+            batch_size=present_devices().world,
             micro_batch_size=1,
             shape="cosine",
             warmup_fraction=sft.warmup_fraction,
@@ -260,15 +261,18 @@ class BucketedTrainer(Trainer):
         """Add the gradients of a step; the mean loss of its tokens."""
         del num_items_in_batch  # of the trainer's own loss
         model.train()
-        plain = self.accelerator.unwrap_model(model)
-        count = sum(int((labels[:, 1:] != IGNORED).sum()) for _, labels in inputs["passes"])
+        plain, devices = self.accelerator.unwrap_model(model), present_devices()
+        count = inputs["count"]
         total = torch.zeros((), device=self.args.device)
         for ids_BL, labels_BL in inputs["passes"]:
             with bfloat16_products(plain, enabled=self._sft.precision != "float32"):
                 loss = summed_loss(plain, ids_BL, labels_BL) / count
             self.accelerator.backward(loss)
             total += loss.detach()
-        return total
+        # Not by the wrapper of processes, whose forward pass is not called.
+        devices.sum_gradients(plain.parameters())
+        # The trainer logs the mean over processes.
+        return total * devices.world
 
     @override
     def create_optimizer(self, model: Any = None) -> Any:
@@ -305,7 +309,7 @@ def _label_losses(
     are computed for labelled tokens alone.
     """
     # Adapters are in the layers; PEFT's wrapper has another way to the model's body.
-    plain: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    plain = plain_model(model)
     hidden_BLD = plain.model(input_ids=ids_BL, use_cache=False).last_hidden_state
     targets_M = labels_BL[:, 1:].flatten()
     places_N = (targets_M != IGNORED).nonzero()[:, 0]
@@ -322,26 +326,26 @@ def _label_losses(
 
 
 class _Steps(Dataset[Any]):
-    """The passes of each step, padded."""
+    """The passes of each step, padded; the trainer's loop takes one share of a step for each process."""
 
     def __init__(
         self, rows: Sequence[TokenRow], plan: TokenSteps, *, pass_tokens: int, pad_id: int
     ) -> None:
         self._rows, self._plan = rows, plan
         self._pass_tokens, self._pad_id = pass_tokens, pad_id
+        self._shares = present_devices().world
 
     def __len__(self) -> int:
-        return len(self._plan.steps)
+        return len(self._plan.steps) * self._shares
 
     @override
-    def __getitem__(self, step: int) -> dict[str, Any]:
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        step, share = divmod(place, self._shares)
         rows = [self._rows[place] for place in self._plan.steps[step]]
         cut = cut_passes([len(row.ids_L) for row in rows], pass_tokens=self._pass_tokens)
-        return {
-            "passes": [
-                pad([rows[place] for place in places], pad_id=self._pad_id) for places in cut
-            ]
-        }
+        passes = [pad([rows[one] for one in places], pad_id=self._pad_id) for places in cut]
+        count = sum(int((labels_BL[:, 1:] != IGNORED).sum()) for _, labels_BL in passes)
+        return {"passes": passes[share :: self._shares], "count": count}
 
 
 def pad(rows: Sequence[TokenRow], *, pad_id: int) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from peft import PeftModel
 from trl.trainer.sft_config import SFTConfig
 from trl.trainer.sft_trainer import SFTTrainer
 from typing_extensions import override
@@ -17,7 +16,7 @@ from pipeline_lib.params.train import LoraParams
 from pipeline_lib.train.phases import MakeTrainer, Row, count_tokens, order_rows
 from pipeline_lib.train.token_budget import Tokens
 from pipeline_lib.train.trainer_settings import IGNORED, TrainerSettings, fitting_rows, longest_row
-from pipeline_lib.train.weights.adapters import make_lora_config
+from pipeline_lib.train.weights.adapters import make_lora_config, plain_model
 from pipeline_lib.train.weights.policies import Policy
 
 _MAX_LOGITS = 1 << 25
@@ -58,7 +57,7 @@ class LabelledHead:
 
 def is_small(model: Any, labels: torch.Tensor) -> bool:
     """True if the logits of ``labels`` [B, L] are to be stored: on a CPU, up to a size."""
-    plain: Any = model.get_base_model() if isinstance(model, PeftModel) else model
+    plain = plain_model(model)
     vocabulary = plain.config.get_text_config().vocab_size
     return (
         labels.device.type == "cpu"

@@ -60,9 +60,8 @@ class DrawTrainer(Trainer):
         self._group_size, self._updates = group_size, updates
         self._tokenizer = policy.tokenizer
         self._step_metrics: dict[str, float] = {}
-        size = settings["per_device_train_batch_size"] * settings["gradient_accumulation_steps"]
         options |= {
-            "per_device_train_batch_size": size // group_size,
+            "per_device_train_batch_size": settings.sequences // group_size,
             "gradient_accumulation_steps": 1,
             "remove_unused_columns": False,
         }

@@ -11,17 +11,20 @@ Source: Shao et al. 2024 (arXiv:2402.03300).
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
+from transformers import TrainerCallback
 from trl.trainer.grpo_config import GRPOConfig
+from typing_extensions import override
 
+from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.params.train import Method, TrainParams, Variant
 from pipeline_lib.train.advantages.gdpo import gdpo
 from pipeline_lib.train.advantages.rules import find_rule
 from pipeline_lib.train.online.rewards import Rewards
 from pipeline_lib.train.online.rollouts import RolloutFunc
 from pipeline_lib.train.online.trl_internals import VerifiedGrpoTrainer
-from pipeline_lib.train.phases import MakeTrainer, Row, select_prompts
+from pipeline_lib.train.phases import LOGPROB_GAP, MakeTrainer, Row, select_prompts
 from pipeline_lib.train.trainer_settings import TrainerSettings
 from pipeline_lib.train.weights.adapters import make_lora_config
 from pipeline_lib.train.weights.policies import Policy
@@ -96,7 +99,7 @@ def trainer_factory(
         rule = partial(gdpo, weights_K=rewards.weights)
 
     def make(policy: Policy, settings: TrainerSettings) -> VerifiedGrpoTrainer:
-        return VerifiedGrpoTrainer(
+        trainer = VerifiedGrpoTrainer(
             model=policy.model,
             args=settings.make(
                 GRPOConfig,
@@ -127,5 +130,26 @@ def trainer_factory(
             use_sampling_logprobs=params.rollouts != "in_process",
             draws=params.rollouts != "stored",
         )
+        trainer.add_callback(_StopAtGap(params.max_logprob_gap))
+        return trainer
 
     return make
+
+
+class _StopAtGap(TrainerCallback):
+    """Ends a training, before its next checkpoint, whose paths are not those of its weights."""
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+
+    @override
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: Row | None = None, **kwargs: Any
+    ) -> None:
+        gap = (logs or {}).get(LOGPROB_GAP, 0.0)
+        if gap > self._most:
+            raise ReasonloopError(
+                f"step {state.global_step}: sampler and trainer differ by {gap:.3f} nats in the log-probability of a "
+                f"drawn token (train.max_logprob_gap={self._most:g}): the engine has another adapter, base or precision; "
+                "mend it and run the same command again to resume, or raise the limit"
+            )

@@ -7,16 +7,21 @@ import itertools
 import pathlib
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from pipeline_lib.engines.chat_model import ChatModel, Completion, Decoding, Request
 from pipeline_lib.engines.identity import Endpoint
+from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.engines.tokens import encode_prompt
 from pipeline_lib.errors import ReasonloopError
+from pipeline_lib.params.serve import ServeParams
 from pipeline_lib.seeding import consecutive_seeds
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.token_budget import BRANCH_TOKENS
-from pipeline_lib.train.weights.models import save_model
+from pipeline_lib.train.weights.models import save_model, whole_weights
 
 Client = TypeVar("Client")
 ADAPTER = "policy"
@@ -76,29 +81,41 @@ def make_rollout_func(source: PathSource) -> RolloutFunc:
     return roll_out
 
 
-@dataclass(slots=True, kw_only=True)
-class StepRequests:
-    """Makes the requests of each step, with a seed for every path.
+@dataclass(slots=True)
+class StepPlaces:
+    """Places of what is drawn at a step, among the draws of all processes.
 
-    A seed is derived from the root seed, the step and the path's place in the step, so that a resumed
-    training draws what an unbroken one draws.
+    Seeds that follow from them are those of an unbroken training on one process.
     """
 
+    _step: int = -1
+    _taken: int = 0
+
+    def take(self, count: int, *, step: int) -> int:
+        """The first of the next ``count`` places of this process; every process takes as many."""
+        if step != self._step:
+            self._step, self._taken = step, 0
+        devices = present_devices()
+        first = self._taken + devices.rank * count
+        self._taken += devices.world * count
+        return first
+
+
+@dataclass(slots=True, kw_only=True)
+class StepRequests:
+    """Makes the requests of each step, with a seed for every path from the root seed, the step and the place."""
+
     seed: int
-    _step: int = field(default=-1, init=False)
-    _num_drawn: int = field(default=0, init=False)
-    """Paths drawn at this step so far."""
+    _places: StepPlaces = field(default_factory=StepPlaces, init=False)
 
     def make(self, prompts: Sequence[str], *, step: int) -> list[Request]:
         """A request for each group of equal, adjacent prompts."""
-        if step != self._step:
-            self._step, self._num_drawn = step, 0
-        requests = []
+        requests, place = [], self._places.take(len(prompts), step=step)
         for prompt, group in itertools.groupby(prompts):
             size = len(list(group))
-            seeds = consecutive_seeds(size, self.seed, "rollout", step, self._num_drawn)
+            seeds = consecutive_seeds(size, self.seed, "rollout", step, place)
             requests.append(Request(prompt=prompt, seeds=seeds))
-            self._num_drawn += size
+            place += size
         return requests
 
 
@@ -109,11 +126,28 @@ class AdapterEngine(Protocol):
         """Serve the adapter of ``folder`` in place of older versions of the same name."""
 
 
+def first_engine(stack: ExitStack, serve: ServeParams, **options: Any) -> AdapterEngine | None:
+    """`serving_engine` until the end of ``stack``, in the first process of a training; None in the others.
+
+    Raises:
+        BadInputError: as `serving_engine`, in all of them.
+        ReasonloopError: likewise.
+    """
+    engines: list[AdapterEngine] = []
+
+    def start() -> None:
+        engines.append(stack.enter_context(serving_engine(serve, **options)))
+
+    present_devices().from_main(start)
+    return engines[0] if engines else None
+
+
 @dataclass(kw_only=True)
 class StepAdapter(Generic[Client]):
     """The adapter of the policy in training at a served engine, loaded once for each step."""
 
-    engine: AdapterEngine
+    engine: AdapterEngine | None
+    """None in other processes than the first."""
     model_at: Callable[[Endpoint], Client]
     """Makes the client of an endpoint."""
     folder: pathlib.Path
@@ -123,13 +157,20 @@ class StepAdapter(Generic[Client]):
     def at_step(self, model: Any, step: int) -> tuple[Endpoint, Client]:
         """The engine, serving the weights of ``model`` as those of ``step``."""
         if self._served is None or self._served[0] != step:
-            folder = self.folder / f"step-{step}"
-            save_model(model, folder)
-            endpoint = self.engine.load_adapter(ADAPTER, folder, str(step))
-            if self._served is not None:
-                shutil.rmtree(self.folder / f"step-{self._served[0]}", ignore_errors=True)
+            # All processes must gather shards, of which the first saves the whole.
+            whole = whole_weights(model)
+            endpoint = present_devices().from_main(partial(self._load, model, whole, step))
             self._served = step, endpoint, self.model_at(endpoint)
         return self._served[1:]
+
+    def _load(self, model: Any, whole: dict[str, Any] | None, step: int) -> Endpoint:
+        assert self.engine is not None
+        folder = self.folder / f"step-{step}"
+        save_model(model, folder, whole)
+        endpoint = self.engine.load_adapter(ADAPTER, folder, str(step))
+        if self._served is not None:
+            shutil.rmtree(self.folder / f"step-{self._served[0]}", ignore_errors=True)
+        return endpoint
 
 
 @dataclass(kw_only=True)

@@ -9,7 +9,7 @@ from pipeline_lib.engines.tokens import encode_prompt
 from pipeline_lib.errors import BadInputError
 from pipeline_lib.records import Path
 from pipeline_lib.seeding import child_generator
-from pipeline_lib.train.online.rollouts import DrawnPath
+from pipeline_lib.train.online.rollouts import DrawnPath, StepPlaces
 from pipeline_lib.train.phases import Row
 
 
@@ -23,9 +23,7 @@ class StoredRollouts:
     paths: Mapping[str, Sequence[Path]]
     """By rendered prompt."""
     seed: int
-    _step: int = field(default=-1, init=False)
-    _num_groups: int = field(default=0, init=False)
-    """Groups at this step so far."""
+    _places: StepPlaces = field(default_factory=StepPlaces, init=False)
 
     def draw(
         self, prompts: Sequence[str], *, model: Any, tokenizer: Any, step: int
@@ -35,13 +33,12 @@ class StoredRollouts:
         A group beyond the stored paths is filled with failed ones, which get no reward.
         """
         del model  # it draws nothing
-        if step != self._step:
-            self._step, self._num_groups = step, 0
         found: list[DrawnPath] = []
-        for prompt, group in itertools.groupby(prompts):
-            stored, size = self.paths[prompt], len([*group])
-            order = child_generator(self.seed, "stored", step, self._num_groups)
-            self._num_groups += 1
+        groups = [(prompt, len([*group])) for prompt, group in itertools.groupby(prompts)]
+        first = self._places.take(len(groups), step=step)
+        for place, (prompt, size) in enumerate(groups, first):
+            stored = self.paths[prompt]
+            order = child_generator(self.seed, "stored", step, place)
             chosen = [stored[place] for place in order.permutation(len(stored))[:size]]
             ids = encode_prompt(tokenizer, prompt)
             found += [

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from torch.distributed.fsdp import FSDPModule
 from trl.trainer.dpo_trainer import DPOTrainer
 from trl.trainer.grpo_trainer import GRPOTrainer
 from typing_extensions import override
@@ -20,7 +21,7 @@ from typing_extensions import override
 from pipeline_lib.train.advantages.prefixes import prefix_advantages
 from pipeline_lib.train.advantages.rules import AdvantageRule, compute_advantages
 from pipeline_lib.train.online.unpadded_logprobs import UnpaddedScorer
-from pipeline_lib.train.phases import count_tokens
+from pipeline_lib.train.phases import LOGPROB_GAP, count_tokens
 from pipeline_lib.train.token_budget import BRANCH_TOKENS, Tokens, count_reused
 
 
@@ -33,6 +34,8 @@ class UnpaddedLogprobs:
 
     _grad_B: torch.Tensor | None = None
     """Rows whose loss has a gradient, while a loss is computed."""
+    _logprobs_BC: torch.Tensor
+    """Of the last loss."""
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
         """TRL's loss. Overridden since only here the advantages are available to the scoring below."""
@@ -68,8 +71,9 @@ class UnpaddedLogprobs:
         """
         rectangle = super()._get_per_token_logps_and_entropies  # type: ignore[misc]
         given = {name: value for name, value in images.items() if value is not None}
-        if compute_aux_loss or given:
-            # Images are not stored by row, and experts are balanced over a whole batch.
+        if compute_aux_loss or given or isinstance(model, FSDPModule):
+            # Images are not stored by row, experts are balanced over a whole batch, and the processes that share
+            # weights must make equally many passes.
             scored: tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None] = rectangle(
                 model,
                 input_ids,
@@ -80,6 +84,7 @@ class UnpaddedLogprobs:
                 compute_aux_loss=compute_aux_loss,
                 **given,
             )
+            self._logprobs_BC = scored[0].detach()
             return scored
         scorer = UnpaddedScorer(
             model=model,
@@ -93,6 +98,7 @@ class UnpaddedLogprobs:
         if grad_B is None:
             grad_B = torch.ones(len(input_ids), dtype=torch.bool, device=input_ids.device)
         scores = scorer.score(grad_B=grad_B, max_rows=batch_size or len(input_ids))
+        self._logprobs_BC = scores[0].detach()
         return scores[0], scores[1] if compute_entropy else None, None
 
 
@@ -161,6 +167,21 @@ class VerifiedGrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
         """Tokens of the paths, prompts included; stored paths were drawn before."""
         counted = super().count_processed_tokens()
         return counted if self._draws else replace(counted, drawn=0)
+
+    @override
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> torch.Tensor:
+        """TRL's loss. At the first update on a draw its log-probabilities are compared with the sampler's."""
+        loss = super()._compute_loss(model, inputs)
+        is_first = self.state.global_step % self.num_iterations == 0
+        if self._draws and model.training and is_first:
+            mask_BC = inputs["completion_mask"]
+            gaps_BC = (self._logprobs_BC - inputs["sampling_per_token_logps"]).abs() * mask_BC
+            sums_2 = torch.stack([gaps_BC.sum(), mask_BC.sum()]).reshape(1, 2)
+            gap, tokens = self.accelerator.gather(sums_2).sum(0).tolist()
+            if tokens:
+                # Without the last bits, which differ between processors.
+                self._metrics["train"][LOGPROB_GAP].append(round(gap / tokens, 5))
+        return loss
 
     @override
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:

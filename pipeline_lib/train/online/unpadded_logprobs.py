@@ -21,10 +21,11 @@ from itertools import groupby
 from typing import Any
 
 import torch
-from peft import PeftModel
 from torch.nn import functional
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
+
+from pipeline_lib.train.weights.adapters import plain_model
 
 _MIN_ROWS_PER_PROMPT = 2
 """Mean number of rows of a prompt below which a pass over the prompts does not pay."""
@@ -170,7 +171,7 @@ class UnpaddedScorer:
 
     def _run(self, passes: list[Pass]) -> list[Scores]:
         """Scores of each pass; passes with gradient share their prompts, and so do those without."""
-        plain = self.model.get_base_model() if isinstance(self.model, PeftModel) else self.model
+        plain = plain_model(self.model)
         takes_positions = "position_ids" in inspect.signature(plain.forward).parameters
         prompts = self.ids_BPC.shape[1] - self.width
         scores = []

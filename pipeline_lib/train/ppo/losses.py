@@ -10,6 +10,8 @@ from collections import defaultdict
 
 import torch
 
+from pipeline_lib.train.devices import present_devices
+
 
 def policy_losses(
     logprobs_BT: torch.Tensor,
@@ -84,5 +86,8 @@ class TokenMeans:
             self._sums[name] += float((value_BT.detach() * mask_BT).sum())
 
     def means(self) -> dict[str, float]:
-        """Mean of each value over all tokens so far, of which there is at least one."""
-        return {name: value / self._tokens for name, value in self._sums.items()}
+        """Mean of each value over all tokens of all processes so far, of which there is at least one."""
+        parts = present_devices().gather([(self._tokens, dict(self._sums))])
+        tokens = sum(count for count, _ in parts)
+        names = dict.fromkeys(name for _, sums in parts for name in sums)
+        return {name: sum(sums.get(name, 0.0) for _, sums in parts) / tokens for name in names}

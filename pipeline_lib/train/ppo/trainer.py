@@ -19,6 +19,7 @@ from pipeline_lib.engines.tokens import decode_completion
 from pipeline_lib.params.train import TrainParams
 from pipeline_lib.seeding import child_generator
 from pipeline_lib.train.advantages.rules import find_rule
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.online.draw_trainer import DrawTrainer
 from pipeline_lib.train.online.rewards import RewardFunction
 from pipeline_lib.train.online.rollouts import PathSource
@@ -109,6 +110,8 @@ class PpoTrainer(DrawTrainer):
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
         """One step except its last weight update, which the trainer's loop makes."""
         del num_items_in_batch  # It counts labels, of which there are none.
+        # Gradients are added up below, not by the wrapper of processes.
+        model = self.accelerator.unwrap_model(model)
         # The trainer's loop clears the policy's gradients only.
         self.value_head.zero_grad()
         self._step_metrics = {}
@@ -130,14 +133,15 @@ class PpoTrainer(DrawTrainer):
         return torch.tensor(self._step_metrics.pop("objective"), device=self.args.device)
 
     def _draw(self, model: Any, rows: Sequence[Row]) -> list[TokenPath]:
-        """A group of new paths for each row, with a reward; the reward function logs to the step."""
-        rows = [row for row in rows for _ in range(self._group_size)]
+        """A group of new paths for each row of all processes, with a reward; the reward function logs to the step."""
+        rows, devices = [row for row in rows for _ in range(self._group_size)], present_devices()
         paths = self._source.draw(
             [row["prompt"] for row in rows],
-            model=self.accelerator.unwrap_model(model),
+            model=model,
             tokenizer=self._tokenizer,
             step=self.state.global_step,
         )
+        rows, paths = devices.gather(rows), devices.gather(paths)
         self.state.num_input_tokens_seen += sum(
             len(path.prompt_ids) + len(path.completion_ids) for path in paths
         )
@@ -170,7 +174,7 @@ class PpoTrainer(DrawTrainer):
             # A copied reference lacks the policy's autocast.
             with (
                 self.accelerator.autocast(),
-                self._reference(self.accelerator.unwrap_model(model)) as reference,
+                self._reference(model) as reference,
             ):
                 reference_BT = batch.join(
                     passes, [compute_logprobs(reference, part) for part in parts]
@@ -191,11 +195,12 @@ class PpoTrainer(DrawTrainer):
 
     def _add_gradients(self, model: Any, experience: Experience, means: TokenMeans) -> None:
         """Add the gradients of the mean loss of a token, over micro-batches."""
-        tokens = experience.batch.mask_BT.sum()
-        for places in experience.batch.passes(self._pass_size):
+        tokens, devices = experience.batch.mask_BT.sum(), present_devices()
+        for places in devices.share(experience.batch.passes(self._pass_size)):
             part = experience.part(places)
             scores = self._score(model, part.batch)
             self.accelerator.backward(self._summed_loss(part, scores, means) / tokens)
+        devices.sum_gradients([*model.parameters(), *self.value_head.parameters()])
         # Separately from the policy, so that a large critic loss does not shrink the policy's step.
         clip_grad_norm_(self.value_head.parameters(), self.args.max_grad_norm)
 

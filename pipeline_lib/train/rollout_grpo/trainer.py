@@ -22,6 +22,7 @@ from typing_extensions import override
 from pipeline_lib.params.apr import AprRlParams
 from pipeline_lib.params.train import LoraParams
 from pipeline_lib.train.bfloat16_products import bfloat16_products
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.offline.bucketed_sft import make_optimizer
 from pipeline_lib.train.online.draw_trainer import DrawTrainer
 from pipeline_lib.train.phases import MakeTrainer, Row
@@ -112,24 +113,29 @@ class RolloutTrainer(DrawTrainer):
             pad_id=self._tokenizer.pad_token_id,
             device=self.args.device,
         )
+        devices = present_devices()
         plain.eval()
-        passes = self._score(plain, batches)
+        passes = self._score(plain, devices.share(batches))
         means = TokenMeans()
         for update in range(self._updates):
             if update:
                 self.update(model)
             total += self._add_gradients(plain, passes, len(sequences), means)
+            # Not by the wrapper of processes, whose forward pass is not called.
+            devices.sum_gradients(plain.parameters())
         self._step_metrics |= means.means()
-        return total / self._updates
+        # The trainer logs the mean over processes.
+        return total * devices.world / self._updates
 
     def _draw(self, plain: Any, rows: Sequence[Row]) -> list[RewardedRollout]:
-        """A group of new rollouts for each row."""
-        rollouts = self._source.draw(
+        """A group of new rollouts for each row of all processes, each of which draws for its own."""
+        drawn = self._source.draw(
             [row["prompt"] for row in rows for _ in range(self._group_size)],
             model=plain,
             tokenizer=self._tokenizer,
             step=self.state.global_step,
         )
+        rollouts = present_devices().gather(drawn)
         self.state.num_input_tokens_seen += sum(
             len(row.ids_L) for rollout in rollouts for row in rollout.sequences
         )

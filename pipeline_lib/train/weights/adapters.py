@@ -11,6 +11,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from peft.tuners.tuners_utils import BaseTunerLayer
 from peft.utils.other import AuxiliaryTrainingWrapper
+from torch.nn.parallel import DistributedDataParallel
 
 from pipeline_lib.engines.identity import model_identity
 from pipeline_lib.errors import BadInputError, errors_at
@@ -55,6 +56,12 @@ def attach(model: Any, params: LoraParams, *, checkpointing: bool) -> Any:
         # Gradient checkpointing needs an input that requires grad; the embeddings are frozen.
         model.enable_input_require_grads()
     return get_peft_model(model, config)
+
+
+def plain_model(model: Any) -> Any:
+    """The model below adapters and below the wrapper of a training on several processes."""
+    inner = model.module if isinstance(model, DistributedDataParallel) else model
+    return inner.get_base_model() if isinstance(inner, PeftModel) else inner
 
 
 def merge(model: PeftModel) -> Any:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.fsdp import FSDPModule
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, GenerationConfig
 
 from pipeline_lib.engines.model_config import RECORD
@@ -89,9 +91,24 @@ def make_quantization_config(precision: Literal["8bit", "4bit"]) -> BitsAndBytes
     )
 
 
-def save_model(model: Any, folder: pathlib.Path) -> None:
-    """Write a model, or the adapter of a model with one, in its present precision."""
-    model.save_pretrained(folder)
+def save_model(model: Any, folder: pathlib.Path, weights: dict[str, Any] | None = None) -> None:
+    """Write a model, or the adapter of a model with one, in its present precision.
+
+    ``weights`` are those of a model of shards, by `whole_weights`.
+    """
+    model.save_pretrained(folder, **({} if weights is None else {"state_dict": weights}))
+
+
+def whole_weights(model: Any) -> dict[str, Any] | None:
+    """The weights of a model of shards, in the first process; None if every process has all.
+
+    Every process must call it.
+    """
+    if not isinstance(model, FSDPModule):
+        return None
+    shards: Any = model
+    whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    return get_model_state_dict(shards, options=whole)
 
 
 def _valid(config: GenerationConfig) -> GenerationConfig:

@@ -21,6 +21,7 @@ from pipeline_lib.store import manifests
 from pipeline_lib.store.files import write_json_lines
 from pipeline_lib.store.folders import replaced
 from pipeline_lib.store.manifests import Manifest
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.token_budget import WEIGHT_COUNTS, Tokens
 from pipeline_lib.train.weights import adapters, models
 
@@ -98,6 +99,8 @@ def save_policy(
     ``source``, since a frozen base may be held in fewer bits.
     """
     counts = token_counts(tokens) | weight_counts(model)
+    if (world := present_devices().world) > 1:
+        counts["processes"] = world
     with replaced(folder) as fresh:
         if isinstance(model, PeftModel):
             adapters.save(model, fresh / adapters.FOLDER, base=source)

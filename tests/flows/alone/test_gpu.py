@@ -11,7 +11,7 @@ HOLDER = """
 import sys, time
 from tasks import gpu
 
-gpu.visible_gpus = lambda: int(sys.argv[1])  # no GPU is needed to wait for one
+gpu.gpu_ids = lambda: sys.argv[1:]  # no GPU is needed to wait for one
 with gpu.gpu_slot(wanted=True):
     print("begin", time.monotonic(), flush=True)
     time.sleep(1.0)
@@ -19,18 +19,18 @@ with gpu.gpu_slot(wanted=True):
 """
 
 
-def spans(environment, gpus):
-    """When each of two processes that see ``gpus`` GPUs held its slots."""
+def spans(environment, *seen):
+    """When each of two processes, which see the GPUs of their ids, held its slots."""
     both = [
         subprocess.Popen(
-            [sys.executable, "-c", HOLDER, str(gpus)],
+            [sys.executable, "-c", HOLDER, *ids],
             cwd=REPOSITORY,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for _ in range(2)
+        for ids in seen
     ]
     found = []
     for process in both:
@@ -43,16 +43,16 @@ def spans(environment, gpus):
 
 @pytest.mark.slow
 def test_slots_follow_the_gpus_that_a_step_sees(reasonloop):
-    """The limit is made by whoever comes first, and raised by the first step that sees more GPUs."""
-    for gpus, limit, together in ((1, 1, False), (2, 2, False), (1, 2, True)):
-        (_, first_end), (second_begin, _) = spans(reasonloop.environment, gpus)
-        assert (second_begin < first_end) == together, f"{gpus} of {limit}"
+    """Steps on one GPU follow each other, also where one of them sees more; steps on two run together."""
+    for one, other, together in (("a", "a", False), ("ab", "b", False), ("a", "b", True)):
+        (_, first_end), (second_begin, _) = spans(reasonloop.environment, one, other)
+        assert (second_begin < first_end) == together, f"{one} and {other}"
 
 
 def test_without_a_gpu_there_is_nothing_to_wait_for():
     """No server is asked: there is none at this address."""
     done = subprocess.run(
-        [sys.executable, "-c", HOLDER, "0"],
+        [sys.executable, "-c", HOLDER],
         cwd=REPOSITORY,
         env={"PREFECT_API_URL": "http://127.0.0.1:9/api", "PATH": "/usr/bin:/bin"},
         capture_output=True,

@@ -20,7 +20,14 @@ from prefect.settings import (
 )
 
 from flows.parallel.fan_out import Chain, map_bounded, result_of
-from flows.ray.runners import SHARDS_PER_WORKER, asking_for, cluster, shards_in_flight, task_runner
+from flows.ray.runners import (
+    SHARDS_PER_WORKER,
+    _ray_options,
+    asking_for,
+    cluster,
+    shards_in_flight,
+    task_runner,
+)
 from pipeline_lib.params.whole import ExecutionParams
 
 GIVE_UP_S = 60.0
@@ -372,3 +379,10 @@ def test_a_local_ray_listens_on_loopback_alone():
     ).stdout.split()
     assert set(listening) <= {"127.0.0.1", "::ffff:127.0.0.1"}
     assert len(listening) > 1
+
+
+def test_a_local_ray_has_cpus_for_the_shards_and_verdicts_of_its_gpus(monkeypatch):
+    """Two for each GPU, whatever the number of workers; the workers without one."""
+    for gpus, expected in ((0, 2), (4, 8)):
+        monkeypatch.setattr("flows.ray.runners.machine_gpus", lambda found=gpus: found)
+        assert _ray_options(ExecutionParams(workers=2))["num_cpus"] == expected

@@ -95,7 +95,7 @@ def half_solved(half_right: pathlib.Path) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def request_for(
     base: pathlib.Path, rows: list[Row], problems: list[Problem]
 ) -> Callable[..., TrainingRequest]:

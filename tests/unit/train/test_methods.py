@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Callable
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from transformers import AutoTokenizer, LlamaConfig
 
 from pipeline_lib.params.train import ONLINE, Method, TrainParams
 from pipeline_lib.train.methods import TRAINERS, TrainingRequest
+from pipeline_lib.train.phases import Phase, Schedule
 from pipeline_lib.train.phases import _settings as settings_of
 from pipeline_lib.train.trainer_settings import fitting_rows, longest_row, silence_libraries
-from pipeline_lib.train.weights.policies import load_policy
+from pipeline_lib.train.weights.policies import Policy, load_policy
 
 ALL = frozenset(Method)
 BASIS = {"steps": 4, "batch_size": 4, "group_size": 4, "checkpoint_every": 2, "lr": 1e-3}
@@ -42,7 +44,17 @@ SHARED = {
     *("micro_batch_size", "gradient_checkpointing", "warmup_fraction", "checkpoint_every", "lora")
 }
 """Params that a warm start shares with the last phase."""
-ELSEWHERE = {"method", "threads", "rollouts", "control", "rewards", "code_digest"}
+ELSEWHERE = {
+    "method",
+    "threads",
+    "rollouts",
+    "control",
+    "rewards",
+    "code_digest",
+    "processes",
+    "sharding",
+    "max_logprob_gap",
+}
 """Params with an effect other than on a trainer's arguments."""
 
 TrainerArguments = Callable[..., list[dict[str, Any]]]
@@ -137,6 +149,24 @@ def test_a_real_model_takes_less():
     assert fitting_rows(SMOL, batch_size=9, row_tokens=250) == 3
     assert fitting_rows(SMOL, batch_size=64, row_tokens=250, checkpointing=True) == 8
     assert fitting_rows(SMOL, batch_size=7, row_tokens=8000) == 1
+
+
+def test_activations_are_computed_again_where_a_gpu_has_no_room(monkeypatch, tmp_path):
+    """Half of the free memory is for activations; with room for eight rows nothing is computed twice."""
+    for room, again, micro in ((80 << 30, False, 64), (12 << 30, False, 8), (4 << 30, True, 8)):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda free=room: (free, 80 << 30))
+        schedule = Schedule(steps=1, lr=1e-3, batch_size=64, checkpoint_every=1)
+        phase = Phase(
+            name="sft",
+            schedule=schedule,
+            make_trainer=lambda _policy, settings: settings,
+            row_tokens=lambda _tokenizer: 250,
+        )
+        policy = Policy(model=SimpleNamespace(config=SMOL), tokenizer=None, source="")
+        settings = settings_of(phase, policy, tmp_path, 1)
+        assert settings["gradient_checkpointing"] is again
+        assert settings["per_device_train_batch_size"] == micro
 
 
 def test_the_longest_row(base: pathlib.Path):

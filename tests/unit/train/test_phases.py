@@ -121,9 +121,9 @@ def test_each_pass_over_the_rows_has_its_own_order():
     row once; passes, seeds and the given order all differ.
     """
     rows = Dataset.from_list([{"n": n} for n in range(9)])
-    settings = {
+    settings = TrainerSettings({
         "max_steps": 7, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "seed": 3,
-    }  # fmt: skip
+    })  # fmt: skip
     taken = order_rows(rows, settings)["n"]
     assert len(taken) == 28
     passes = [tuple(taken[start : start + 9]) for start in (0, 9, 18)]
@@ -135,9 +135,9 @@ def test_each_pass_over_the_rows_has_its_own_order():
 
 def test_a_row_of_a_group_counts_once():
     """Seven steps of 4 paths, two per row, take 14 rows."""
-    settings = {
+    settings = TrainerSettings({
         "max_steps": 7, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 1, "seed": 3,
-    }  # fmt: skip
+    })  # fmt: skip
     assert len(order_rows(Dataset.from_list([{"n": 0}]), settings, sequences_per_row=2)) == 14
 
 

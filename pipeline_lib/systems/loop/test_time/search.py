@@ -77,7 +77,7 @@ def search(shard: ComputeShard) -> None:
             shard=shard.index,
             engine=part.run.params.serve.engine,
             engine_seconds=seconds,
-            gpus=visible_gpus(),
+            gpus=min(1, visible_gpus()),
             **asdict(records.spent),
         )
 

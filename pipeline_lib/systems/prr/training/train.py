@@ -46,18 +46,18 @@ from pipeline_lib.systems.prr.model.saved_model import (
 from pipeline_lib.systems.prr.model.trm import TrmModel
 from pipeline_lib.systems.prr.training.run_state import (
     AdamATan2,
-    Devices,
     RunState,
     SignSgd,
     averaged_weights,
     averages_of,
     has_finite_weights,
-    join_process_group,
     load_state,
     save_carry,
     save_state,
+    sync_gradients,
     update_averages,
 )
+from pipeline_lib.train.devices import Devices, join_process_group
 
 _KEPT_CHECKPOINTS = 2
 _BETAS = (0.9, 0.95)
@@ -250,7 +250,7 @@ class _Training:
             generator=generator,
         )
         output.loss.backward()  # type: ignore[no-untyped-call]
-        self._devices.sync_gradients(state.model)
+        sync_gradients(state.model, self._devices)
         warmth = min(1.0, (state.step + 1) / max(params.warmup_steps, 1))
         for optimizer in state.optimizers:
             for group in optimizer.param_groups:

@@ -3,6 +3,7 @@
 import pathlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -123,3 +124,18 @@ def test_without_a_number_as_many_paths_as_a_gibibyte_holds_are_decoded_together
     for wanted, expected in ((100, 100), (50, 64)):
         config.max_position_embeddings = (1 << 30) // (wanted * per_token)
         assert fitting_batch(own.model) == expected
+
+
+def test_on_a_gpu_they_fit_into_half_of_what_is_free(tiny_model, monkeypatch):
+    """There fewer than 64, too: memory that is not there ends the draw."""
+    own = EmbeddedEngine.load(str(tiny_model), batch_size=None)
+    config = own.model.config
+    per_token = 2 * config.num_hidden_layers * config.hidden_size * own.model.dtype.itemsize
+    path = per_token * config.max_position_embeddings
+    on_gpu = SimpleNamespace(
+        config=config, dtype=own.model.dtype, device=SimpleNamespace(type="cuda")
+    )
+    for room, expected in ((2000, 512), (240, 120), (14, 7), (0, 1)):
+        free = room * path
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda free=free: (free, 80 << 30))
+        assert fitting_batch(on_gpu) == expected

@@ -13,6 +13,7 @@ from pipeline_lib.determinism import deterministic
 from pipeline_lib.engines.chat_model import Decoding
 from pipeline_lib.engines.running_engine import serving_engine
 from pipeline_lib.engines.started_engine import connect
+from pipeline_lib.errors import ReasonloopError
 from pipeline_lib.kinds.countdown import CountdownGold
 from pipeline_lib.params.paths import VerifyParams
 from pipeline_lib.params.serve import ServeParams
@@ -163,3 +164,33 @@ def test_the_ratio_is_policy_over_engine(elsewhere, expected, base: pathlib.Path
         inputs = trainer._generate_and_score_completions([dict(row), dict(row)])
         loss = trainer.compute_loss(trainer.model.train(), inputs)
     assert loss.item() == pytest.approx(expected, abs=1e-5)
+    assert trainer._metrics["train"]["logprob_gap"] == [pytest.approx(math.log(1.5), abs=1e-5)]
+
+
+class OfAnotherStep:
+    """Draws at each step with the adapter of the step before, after the first; a path source around another."""
+
+    def __init__(self, source: Any) -> None:
+        self._source, self._weights = source, None
+
+    def draw(self, prompts: Any, *, model: Any, tokenizer: Any, step: int) -> Any:
+        now = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+        stale = self._weights or now
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                weight.copy_(stale[name])
+            paths = self._source.draw(prompts, model=model, tokenizer=tokenizer, step=step)
+            for name, weight in model.named_parameters():
+                weight.copy_(now[name])
+        self._weights = now
+        return paths
+
+
+def test_a_stale_adapter_ends_the_training(request_for, half_solved, tmp_path):
+    """At the second step sampler and trainer differ; the line names the limit."""
+    train = {"warm_start_steps": 0, "warmup_fraction": 0, "lr": 0.05, "lora": LORA}
+    request = request_for(
+        Method.GRPO, tmp_path / "out", train=train, through=OfAnotherStep, **half_solved
+    )
+    with pytest.raises(ReasonloopError, match=r"step 2: sampler and trainer differ by .* nats"):
+        train_policy(request)

@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from pipeline_lib.systems.prr.training.run_state import (
-    Devices,
     RunState,
     averages_of,
     load_state,
@@ -13,6 +12,7 @@ from pipeline_lib.systems.prr.training.run_state import (
     save_state,
     update_averages,
 )
+from pipeline_lib.train.devices import Devices
 from tests.unit.systems.prr.small_models import small_trm
 
 CARRY = {
