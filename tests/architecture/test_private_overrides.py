@@ -16,6 +16,7 @@ MODULE = "pipeline_lib.train.online.trl_internals"
 OVERRIDES = {
     "GroupAdvantages._calculate_rewards",
     "GroupAdvantages._generate_and_score_completions",
+    "VerifiedGrpoTrainer._compute_loss",
     "VerifiedGrpoTrainer._generate_and_score_completions",
     "TokenizedDpoTrainer._prepare_dataset",
     "UnpaddedLogprobs._compute_loss",

@@ -12,25 +12,32 @@ same command resumes a broken run.
 from functools import partial
 
 from pipeline_lib.errors import BadInputError
+from pipeline_lib.params.whole import Params
 from pipeline_lib.systems.stage import Run, Stage, System
 
 _TRAINING = ("seed", "apr.model", "apr.sft")
 _TRAINED = ("data/apr", "models/apr-parallel", "models/apr-serial")
 _CHOSEN = ("reports/apr-valid",)
 _AFTER_RL = ("models/apr-parallel-rl", "models/apr-serial-rl", "models/apr-terse-rl")
+
+
+def _processes(params: Params) -> int:
+    return params.apr.processes
+
+
 _trained = partial(
     Stage,
     modules=("pipeline_lib.systems.apr.work.train",),
     inputs=("data/apr",),
     trains=True,
-    processes=lambda params: params.apr.processes,
+    processes=_processes,
 )
 _reinforced = partial(
     Stage,
     modules=("pipeline_lib.systems.apr.work.rl",),
     params=("seed", "verify", "serve.engine", "serve.options", "apr.rl", "apr.model.lora"),
     trains=True,
-    processes=lambda params: params.apr.processes,
+    processes=_processes,
 )
 
 APR = System(

@@ -173,9 +173,10 @@ class VerifiedGrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
         """TRL's loss. At the first update on a draw its log-probabilities are compared with the sampler's."""
         loss = super()._compute_loss(model, inputs)
         is_first = self.state.global_step % self.num_iterations == 0
-        if self._draws and model.training and is_first:
+        sampler_BC = inputs.get("sampling_per_token_logps")
+        if self._draws and model.training and is_first and sampler_BC is not None:
             mask_BC = inputs["completion_mask"]
-            gaps_BC = (self._logprobs_BC - inputs["sampling_per_token_logps"]).abs() * mask_BC
+            gaps_BC = (self._logprobs_BC - sampler_BC).abs() * mask_BC
             sums_2 = torch.stack([gaps_BC.sum(), mask_BC.sum()]).reshape(1, 2)
             gap, tokens = self.accelerator.gather(sums_2).sum(0).tolist()
             if tokens:

@@ -142,8 +142,8 @@ def test_slices_of_two_processes_go_on_to_the_end(reasonloop, tmp_path):
         ),
         ("train two --output model --processes 2", "is now --set prr.train.processes=2"),
         (
-            "run --workspace work --set prr.train.processes=2",
-            "`reasonloop prr train --set prr.train.processes=2`",
+            "run --workspace work --runner thread --set prr.train.processes=2",
+            "a training of 2 processes runs on Ray",
         ),
         ("train two --output model --minutes nan", "--minutes"),
         ("evaluate nowhere --data two --output found", "no latent model"),

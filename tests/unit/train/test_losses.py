@@ -90,7 +90,9 @@ def factory_of(
     named = {"method": Method.RLOO} if method == "rloo" else {"method": "grpo", "variant": method}
     return grpo.trainer_factory(
         [{"prompt": PROMPT, "problem_id": "p"}],
-        TrainParams(**named, group_size=group_size, updates_per_rollout=updates),
+        TrainParams(
+            **named, group_size=group_size, updates_per_rollout=updates, max_logprob_gap=99
+        ),
         rewards=Rewards(functions=[make_verified_reward({"p": GOLD}, verifier)], weights=[1.0]),
         make_rollouts=lambda _source: draw,
         max_new_tokens=LIMIT,
