@@ -10,6 +10,7 @@ import pickle
 import platform
 import shutil
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import ray.train
@@ -69,10 +70,14 @@ def train_on_processes(stage: Stage, run: Run) -> None:
         failures = _failures(folder)
     except ray.train.TrainingFailedError as error:
         failures = _failures(folder)
+        raised = getattr(error, "worker_failures", {})
+        if not failures and len(raised) == count and not _died(raised):
+            raise  # a bug, which every process meets
         if not failures:
+            lost, most = execution.train_retries + 1, execution.train_retries
             raise GivenUpError(
-                f"{stage.name}: a process of {count} was lost {execution.train_retries + 1} times "
-                f"({reason_of(error)}); run the same command again to resume, or raise execution.train_retries"
+                f"{stage.name}: of {count} processes some were lost {lost} times (execution.train_retries={most}); "
+                "run the same command again to resume"
             ) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -100,6 +105,10 @@ def _train_share(given: dict[str, Any]) -> None:
             time.sleep(_POLL_S)
 
 
+def _died(failures: Mapping[int, Exception]) -> list[int]:
+    return sorted(rank for rank, one in failures.items() if _DEAD in type(one).__name__)
+
+
 class _Losses(UserCallback):
     """Notes each loss of processes, for the log of the run."""
 
@@ -110,8 +119,7 @@ class _Losses(UserCallback):
         self, *, worker_exceptions: dict[int, Exception], **_more: Any
     ) -> None:
         # The others raise that their connection to it is closed.
-        died = [rank for rank, one in worker_exceptions.items() if _DEAD in type(one).__name__]
-        for rank in sorted(died or worker_exceptions):
+        for rank in _died(worker_exceptions) or sorted(worker_exceptions):
             reason = reason_of(worker_exceptions[rank])[:_REASON]
             text = f"{self._name}: process {rank} was lost ({reason})"
             record_event(self._root, "note", text=text)
