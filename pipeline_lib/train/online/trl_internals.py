@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from pipeline_lib.train.advantages.prefixes import prefix_advantages
 from pipeline_lib.train.advantages.rules import AdvantageRule, compute_advantages
+from pipeline_lib.train.devices import present_devices
 from pipeline_lib.train.online.unpadded_logprobs import UnpaddedScorer
 from pipeline_lib.train.phases import LOGPROB_GAP, count_tokens
 from pipeline_lib.train.token_budget import BRANCH_TOKENS, Tokens, count_reused
@@ -190,7 +191,8 @@ class VerifiedGrpoTrainer(GroupAdvantages, UnpaddedLogprobs, GRPOTrainer):
         scored = super()._generate_and_score_completions(inputs)
         if self._use_sampling_logprobs:
             scored["old_per_token_logps"] = scored["sampling_per_token_logps"]
-        if branch_tokens := sum(row.get(BRANCH_TOKENS, 0) for row in inputs):
+        own = sum(row.get(BRANCH_TOKENS, 0) for row in inputs)
+        if branch_tokens := sum(present_devices().gather([own])):
             self._metrics["train"][BRANCH_TOKENS].append(branch_tokens)
         return scored
 
