@@ -30,9 +30,10 @@ def endpoint_for(
 
     Not a task: the engine is a child of the flow's process and outlives single tasks.
     """
-    elsewhere = engine_named(serve.engine).is_external or (in_ray and draws_in_workers(serve))
-    with gpu_slot(wanted=wanted and not elsewhere, gpus=serve.gpus):
-        if draws_in_workers(serve) or not wanted:
+    in_process = draws_in_workers(serve)
+    elsewhere = engine_named(serve.engine).is_external or (in_ray and in_process)
+    with gpu_slot(wanted=wanted and not elsewhere, gpus=None if in_process else serve.gpus):
+        if in_process or not wanted:
             yield None
             if wanted and not in_ray and visible_gpus():
                 from pipeline_lib.engines.embedded.embedded_engine import (  # noqa: PLC0415 - seconds to import

@@ -70,9 +70,9 @@ def train_on_processes(stage: Stage, run: Run) -> None:
         failures = _failures(folder)
     except ray.train.TrainingFailedError as error:
         failures = _failures(folder)
-        raised = getattr(error, "worker_failures", {})
-        if not failures and len(raised) == count and not _died(raised):
-            raise  # a bug, which every process meets
+        raised = error.worker_failures if isinstance(error, ray.train.WorkerGroupError) else None
+        if not failures and (raised is None or (len(raised) == count and not _died(raised))):
+            raise  # of Ray itself, or a bug, which every process meets
         if not failures:
             lost, most = execution.train_retries + 1, execution.train_retries
             raise GivenUpError(

@@ -124,10 +124,10 @@ class TrainParams(Section):
     """Sequences (SFT), pairs (DPO) or prompts (online methods) per step."""
     micro_batch_size: Count | None = None
     """Sequences, pairs or paths per forward/backward pass; null: as many as fit into 2 GiB of activations on
-    a CPU, or a quarter of a GPU's memory, by an estimate."""
+    a CPU, or half of a GPU's free memory, by an estimate."""
     gradient_checkpointing: bool | None = None
     """Compute activations again in the backward pass, for less memory and about a third more time; null: on
-    a GPU."""
+    a GPU without room for eight rows."""
     warmup_fraction: Fraction = 0.05
     group_size: Annotated[int, Field(ge=1)] = 8
     """Paths per prompt in online methods."""

@@ -45,7 +45,7 @@ class Devices:
             dist.barrier()
 
     def from_main(self, make: Callable[[], Made]) -> Made:
-        """What ``make`` returns or raises in rank 0, which alone calls it, in all processes; it must be picklable."""
+        """Call ``make`` in rank 0 only; every process gets its picklable result, or raises its error."""
         if self.world == 1:
             return make()
         box: list[Any] = [None, None]

@@ -156,9 +156,9 @@ class Engine:
         """GPUs of this machine that it computes with: one in a process of the run."""
         if self.is_external:
             return 0
-        if self.in_process or serve.gpus is None:
-            return min(1, visible_gpus()) if self.in_process else visible_gpus()
-        return len(serve.gpus)
+        if self.in_process:
+            return min(1, visible_gpus())
+        return visible_gpus() if serve.gpus is None else len(serve.gpus)
 
     @property
     def is_external(self) -> bool:

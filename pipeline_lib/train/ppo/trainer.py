@@ -141,10 +141,6 @@ class PpoTrainer(DrawTrainer):
             tokenizer=self._tokenizer,
             step=self.state.global_step,
         )
-        rows, paths = devices.gather(rows), devices.gather(paths)
-        self.state.num_input_tokens_seen += sum(
-            len(path.prompt_ids) + len(path.completion_ids) for path in paths
-        )
         rewards = self._reward(
             prompts=[row["prompt"] for row in rows],
             completion_ids=[list(path.completion_ids) for path in paths],
@@ -153,6 +149,10 @@ class PpoTrainer(DrawTrainer):
             failed=[path.failed for path in paths],
             trainer_state=self.state,
             log_metric=self._step_metrics.__setitem__,
+        )
+        paths, rewards = devices.gather(paths), devices.gather(rewards)
+        self.state.num_input_tokens_seen += sum(
+            len(path.prompt_ids) + len(path.completion_ids) for path in paths
         )
         if branch_tokens := sum(path.branch_tokens for path in paths):
             self._step_metrics[BRANCH_TOKENS] = branch_tokens

@@ -73,7 +73,7 @@ def difference(folder, other):
 
 
 def draws_of(folder):
-    """What all processes drew at each step, in the order of ranks."""
+    """Tokens drawn at each step, by rank."""
     steps = {}
     for place in sorted(folder.glob("*.json")):
         steps.setdefault(place.name[:3], []).extend(json.loads(place.read_text()))

@@ -1,4 +1,4 @@
-"""What an engine takes of the GPUs of a machine: devices, time limits, counts."""
+"""GPUs that an engine uses: devices, time limits, counts."""
 
 import pytest
 
